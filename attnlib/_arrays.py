@@ -1,0 +1,112 @@
+"""What every module asks of its input: one library, one floating dtype, shapes that fit, and a sentence where not."""
+
+import numbers
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+
+def namespace(**arrays: Any):
+    """Return the array namespace that the named arrays share."""
+    for name, x in arrays.items():
+        if not compat.is_array_api_obj(x):
+            raise TypeError(f"{name} must be a NumPy array or a torch tensor, not {type(x).__name__}.")
+    libraries = {name: "torch tensor" if compat.is_torch_array(x) else "NumPy array" for name, x in arrays.items()}
+    if len(set(libraries.values())) > 1:
+        kinds = ", ".join(f"{name} is a {kind}" for name, kind in libraries.items())
+        raise TypeError(
+            f"All arrays must come from one library, but {kinds}. Convert with torch.from_numpy or .numpy()."
+        )
+    return compat.array_namespace(*arrays.values())
+
+
+def floating_namespace(**arrays: Any):
+    """Return the shared namespace of arrays that hold floating-point numbers of one dtype."""
+    xp = namespace(**arrays)
+    for name, x in arrays.items():
+        if not xp.isdtype(x.dtype, "real floating"):
+            raise TypeError(f"{name} holds {x.dtype}, but must hold floating-point numbers: convert it first.")
+    dtypes = {name: str(x.dtype) for name, x in arrays.items()}
+    if len(set(dtypes.values())) > 1:
+        kinds = ", ".join(f"{name} is {dtype}" for name, dtype in dtypes.items())
+        raise TypeError(f"All arrays must have one dtype, but {kinds}: convert them to the same one.")
+    return xp
+
+
+def integer_namespace(**arrays: Any):
+    """Return the shared namespace of arrays of integers (token ids)."""
+    xp = namespace(**arrays)
+    for name, x in arrays.items():
+        if not xp.isdtype(x.dtype, "integral"):
+            raise TypeError(f"{name} holds {x.dtype}, but must hold integers: token ids.")
+    return xp
+
+
+def as_library_of(x: Any, like: Any):
+    """Return the NumPy array `x` as an array of the library and on the device of `like`."""
+    if compat.is_numpy_array(x) and compat.is_torch_array(like):
+        # A copy: torch warns about read-only memory and refuses negative strides.
+        return compat.array_namespace(like).asarray(x.copy(), device=like.device)
+    return x
+
+
+def new_array_namespace(like: Any):
+    """Return (namespace, device) for an array made from nothing: NumPy, or the library and device of `like`."""
+    if like is None:
+        import array_api_compat.numpy as xp
+
+        return xp, None
+    return namespace(like=like), compat.device(like)
+
+
+def widen(x: Any):
+    """Return half precision as float32, so that sums neither overflow nor lose digits; other dtypes as they are."""
+    xp = compat.array_namespace(x)
+    return xp.astype(x, xp.result_type(x.dtype, xp.float32), copy=False)
+
+
+def narrow(x: Any, dtype: Any):
+    """Return `x` in the dtype that the caller had before `widen`."""
+    return compat.array_namespace(x).astype(x, dtype, copy=False)
+
+
+def shape_of(x: Any) -> str:
+    """Return a shape as the book writes it: [2, 5, 12]."""
+    return str(list(x.shape))
+
+
+def check_axes(name: str, x: Any, axes: str, *, exactly: bool = False) -> None:
+    """Raise unless `x` has at least (or exactly) the named axes, e.g. "N_q d_h"."""
+    wanted = axes.split()
+    if x.ndim < len(wanted) or (exactly and x.ndim != len(wanted)):
+        least = "" if exactly else "..., "
+        hint = " Add a batch axis: X[None]." if exactly and wanted[0] == "B" and x.ndim == len(wanted) - 1 else ""
+        raise ValueError(f"{name} has shape {shape_of(x)}, but needs the axes [{least}{', '.join(wanted)}].{hint}")
+
+
+def check_same(axis: str, **sizes: int) -> None:
+    """Raise unless all named arrays have the same size along `axis`, e.g. ``check_same("d_h", Q=4, K=5)``."""
+    if len(set(sizes.values())) > 1:
+        have = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"The axis {axis} disagrees: {have}.")
+
+
+def check_whole(name: str, value: Any, *, least: int) -> int:
+    """Return `value` as an int; raise unless it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, not {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}.")
+    return int(value)
+
+
+def check_batch(**batches: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that the two named batch shapes broadcast to; raise unless they do."""
+    (first, a), (second, b) = batches.items()
+    try:
+        return np.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        raise ValueError(
+            f"The batch axes (all before the last two) disagree: {first} has {list(a)}, {second} has {list(b)}."
+        ) from None

@@ -1,0 +1,318 @@
+"""Chapter 6: several heads side by side. Split, attend, concat, project."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attnlib._arrays import check_axes, check_same, check_whole, floating_namespace, namespace, shape_of
+from attnlib.masks import check_mask, drop_unread
+from attnlib.single_head import attention, project
+
+
+def split_heads(X: Float[Any, "*b N d_model"], h: int) -> Float[Any, "*b {h} N d_h"]:
+    r"""Cut each token vector into h consecutive pieces and give each head its piece of all tokens.
+
+    .. math:: \mathrm{split}(X)_{a,i,\ell} = X_{i,\;a d_h + \ell}, \qquad d_h = d_\mathrm{model} / h
+
+    Parameters
+    ----------
+    X : array, shape (..., N, d_model)
+    h : int
+        Number of heads; divides d_model.
+
+    Returns
+    -------
+    array, shape (..., h, N, d_h)
+
+    Raises
+    ------
+    ValueError
+        d_model is not divisible by h.
+
+    Notes
+    -----
+    The reshape cuts vectors, the swap of two axes brings heads before tokens. A bare reshape to the same
+    shape would mix tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> split_heads(np.arange(8.0).reshape(1, 2, 4), 2)[0]
+    array([[[0., 1.],
+            [4., 5.]],
+    <BLANKLINE>
+           [[2., 3.],
+            [6., 7.]]])
+    """
+    xp = namespace(X=X)
+    check_axes("X", X, "N d_model")
+    h = check_heads(h, X.shape[-1], "d_model")
+    pieces = xp.reshape(X, (*X.shape[:-1], h, X.shape[-1] // h))
+    return xp.moveaxis(pieces, -2, -3)
+
+
+def concat_heads(H: Float[Any, "*b h N d_h"]) -> Float[Any, "*b N d_concat"]:
+    r"""Put the heads' outputs for each token back into one vector, head after head.
+
+    .. math:: \mathrm{concat} = \mathrm{Concat}(H_1, \ldots, H_h)
+
+    Parameters
+    ----------
+    H : array, shape (..., h, N, d_h)
+
+    Returns
+    -------
+    array, shape (..., N, h * d_h)
+        The inverse of `split_heads`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(24.0).reshape(2, 3, 4)
+    >>> bool((concat_heads(split_heads(X, 2)) == X).all())
+    True
+    """
+    xp = namespace(H=H)
+    check_axes("H", H, "h N d_h")
+    by_token = xp.moveaxis(H, -3, -2)
+    return xp.reshape(by_token, (*by_token.shape[:-2], by_token.shape[-2] * by_token.shape[-1]))
+
+
+def check_heads(h: Any, width: int, name: str) -> int:
+    """Return h; raise unless it is a whole number of at least 1 that divides the width."""
+    h = check_whole("h", h, least=1)
+    if width % h:
+        raise ValueError(f"{name} = {width} is not divisible by h = {h}: every head takes {name} / h components.")
+    return h
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiHeadWeights:
+    """The matrices of one multi-head attention; those of head a are columns a*d_h to (a+1)*d_h.
+
+    Parameters
+    ----------
+    W_Q : array, shape (d_model, h * d_h)
+    W_K : array, shape (d_context, h * d_h)
+    W_V : array, shape (d_context, h * d_v)
+        d_context is the width of the tokens that are read; in self-attention it is d_model.
+    W_O : array, shape (h * d_v, d_model)
+    h : int
+        Number of heads.
+    b_Q, b_K, b_V, b_O : array, optional
+        One bias for each matrix, as long as it has columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes do not fit, a width is not divisible by h, or dtypes or libraries differ.
+
+    Examples
+    --------
+    >>> MultiHeadWeights.random(12, 3, seed=0)
+    MultiHeadWeights(h=3, W_Q [12, 12], W_K [12, 12], W_V [12, 12], W_O [12, 12])
+    """
+
+    W_Q: Any
+    W_K: Any
+    W_V: Any
+    W_O: Any
+    h: int
+    b_Q: Any = None
+    b_K: Any = None
+    b_V: Any = None
+    b_O: Any = None
+
+    def __post_init__(self):
+        floating_namespace(**self.arrays())
+        for name in ("W_Q", "W_K", "W_V", "W_O"):
+            W, b = getattr(self, name), getattr(self, name.replace("W", "b"))
+            check_axes(name, W, "d_in d_out", exactly=True)
+            if b is not None and tuple(b.shape) != (W.shape[1],):
+                bias_name = name.replace("W", "b")
+                raise ValueError(
+                    f"{bias_name} has shape {shape_of(b)}, but {name} has {W.shape[1]} columns: it must be [{W.shape[1]}]."
+                )
+        check_same("h * d_h (columns)", W_Q=self.W_Q.shape[1], W_K=self.W_K.shape[1])
+        check_same("d_context (rows)", W_K=self.W_K.shape[0], W_V=self.W_V.shape[0])
+        if self.W_O.shape[0] != self.W_V.shape[1]:
+            raise ValueError(
+                f"W_O has {self.W_O.shape[0]} rows, but the concatenated heads have {self.W_V.shape[1]} components, "
+                "as W_V has columns."
+            )
+        check_heads(self.h, self.W_Q.shape[1], "the width of W_Q")
+        check_heads(self.h, self.W_V.shape[1], "the width of W_V")
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {shape_of(x)}" for name, x in self.arrays().items())
+        return f"MultiHeadWeights(h={self.h}, {shapes})"
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the matrices and those biases that there are, by name."""
+        return {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "h" and getattr(self, f.name) is not None
+        }
+
+    @classmethod
+    def random(cls, d_model: int, h: int, *, seed: int) -> "MultiHeadWeights":
+        """Return NumPy float64 weights without biases, normal with variance 1/d_model, drawn from `seed`.
+
+        With that variance a projection keeps the size of a token vector's components.
+        """
+        d_model = check_whole("d_model", d_model, least=1)
+        check_heads(h, d_model, "d_model")
+        rng = np.random.default_rng(check_whole("seed", seed, least=0))
+        return cls(*(rng.normal(0, d_model**-0.5, (d_model, d_model)) for _ in range(4)), h)
+
+    @classmethod
+    def from_torch(cls, module: Any) -> "MultiHeadWeights":
+        """Return the weights of an ``nn.MultiheadAttention``.
+
+        The matrices are views of the module's own parameters (transposed: torch stores [out, in]), so
+        gradients reach them and later training shows.
+
+        Raises
+        ------
+        TypeError
+            Not an ``nn.MultiheadAttention``.
+        ValueError
+            The module has what this book's formula does not: bias_k and bias_v, add_zero_attn, or keys and
+            values of different widths.
+        """
+        import torch
+
+        if not isinstance(module, torch.nn.MultiheadAttention):
+            raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {type(module).__name__}.")
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ValueError("The module adds a key of its own (add_bias_kv or add_zero_attn); this formula has none.")
+        if module.kdim != module.vdim:
+            raise ValueError(
+                f"The module has kdim = {module.kdim} and vdim = {module.vdim}; here keys and values come from one context."
+            )
+        if module.in_proj_weight is None:
+            W_in = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+        else:
+            W_in = module.in_proj_weight.chunk(3)
+        b_in = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
+        W_Q, W_K, W_V = (W.T for W in W_in)
+        return cls(W_Q, W_K, W_V, module.out_proj.weight.T, module.num_heads, *b_in, module.out_proj.bias)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionTrace:
+    """Every intermediate of one multi-head attention, in the order of the pipeline.
+
+    Attributes
+    ----------
+    X : array, shape (B, N_q, d_model)
+        The tokens that read.
+    Q, K, V : array, shapes (B, h, N_q, d_h), (B, h, N_k, d_h), (B, h, N_k, d_v)
+    S, S_masked, A : array, shape (B, h, N_q, N_k)
+        Scores before and after bias and mask, and weights, for each head.
+    H : array, shape (B, h, N_q, d_v)
+        Each head's output.
+    concat : array, shape (B, N_q, h * d_v)
+    output : array, shape (B, N_q, d_model)
+    """
+
+    X: Any
+    Q: Any
+    K: Any
+    V: Any
+    S: Any
+    S_masked: Any
+    A: Any
+    H: Any
+    concat: Any
+    output: Any
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each intermediate, by name, in the order of the pipeline."""
+        return {f.name: tuple(getattr(self, f.name).shape) for f in fields(self)}
+
+    def __repr__(self) -> str:
+        return f"AttentionTrace({', '.join(f'{name} {list(shape)}' for name, shape in self.shapes().items())})"
+
+
+def multi_head_attention(
+    X: Float[Any, "B N_q d_model"],
+    weights: MultiHeadWeights,
+    *,
+    context: Float[Any, "B N_k d_context"] | None = None,
+    mask: Any = None,
+    bias: Any = None,
+    scale: float | None = None,
+) -> AttentionTrace:
+    r"""Let every token read others through h heads at once, and mix what the heads found.
+
+    .. math::
+
+        H_a = \mathrm{Attention}(Q_a, K_a, V_a), \qquad
+        \mathrm{MHA}(X) = \mathrm{Concat}(H_1, \ldots, H_h)\, W^O
+
+    Parameters
+    ----------
+    X : array, shape (B, N_q, d_model)
+        The tokens that read.
+    weights : MultiHeadWeights
+    context : array, shape (B, N_k, d_context), optional
+        The tokens that are read (cross-attention). Without it X reads itself (self-attention).
+    mask : boolean array, optional
+        True means "may be read". Shape (N_q, N_k), the same for all; (B, N_q, N_k) or (B, 1, N_k), one for each
+        sentence and the same for its heads; or (B, h, N_q, N_k). A length of 1 is repeated.
+    bias : array, optional
+        Added to the scores before the mask; the same shapes as `mask`.
+    scale : float, optional
+        What the dot products are multiplied by; 1/sqrt(d_h) unless given.
+
+    Returns
+    -------
+    AttentionTrace
+        Every intermediate; ``.output`` has the shape of X.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A dtype or library differs, or an axis disagrees; the message names it.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(2, 5, 12))
+    >>> multi_head_attention(X, MultiHeadWeights.random(12, 3, seed=0)).shapes()["S"]
+    (2, 3, 5, 5)
+    """
+    read = X if context is None else context
+    floating_namespace(X=X, context=read, W_Q=weights.W_Q)
+    check_axes("X", X, "B N_q d_model", exactly=True)
+    check_axes("context", read, "B N_k d_context", exactly=True)
+    check_same("B", X=X.shape[0], context=read.shape[0])
+    check_same("d_model", X=X.shape[2], W_Q=weights.W_Q.shape[0])
+    check_same("d_context", context=read.shape[2], W_K=weights.W_K.shape[0])
+    queries, h = X, weights.h
+    if mask is not None:
+        mask = check_mask(with_head_axis(mask), (X.shape[0], h, X.shape[1], read.shape[1]), like=X)
+        read = drop_unread(read, read_by_any_head(mask))
+        queries = read if context is None else X
+    Q = split_heads(project(queries, weights.W_Q, weights.b_Q), h)
+    K = split_heads(project(read, weights.W_K, weights.b_K), h)
+    V = split_heads(project(read, weights.W_V, weights.b_V), h)
+    S, S_masked, A, H = attention(Q, K, V, mask=mask, bias=with_head_axis(bias), scale=scale)
+    concat = concat_heads(H)
+    return AttentionTrace(X, Q, K, V, S, S_masked, A, H, concat, project(concat, weights.W_O, weights.b_O))
+
+
+def with_head_axis(mask: Any) -> Any:
+    """Return a mask or bias for each sentence, [B, N_q, N_k], as [B, 1, N_q, N_k]; anything else as it is."""
+    return mask[:, None] if getattr(mask, "ndim", None) == 3 else mask
+
+
+def read_by_any_head(mask: Any) -> Any:
+    """Return a mask of four axes with its heads merged; one of two axes as it is."""
+    return namespace(mask=mask).any(mask, axis=1) if mask.ndim == 4 else mask
