@@ -231,7 +231,5 @@ def add_positions(X_tok: Float[Any, "B N d_model"], X_pos: Float[Any, "#B N d_mo
     check_same("N", X_tok=X_tok.shape[1], X_pos=X_pos.shape[1])
     check_same("d_model", X_tok=X_tok.shape[2], X_pos=X_pos.shape[2])
     if X_pos.shape[0] not in (1, X_tok.shape[0]):
-        raise ValueError(
-            f"X_pos has shape {shape_of(X_pos)}: its first axis must be 1 or B = {X_tok.shape[0]}, not {X_pos.shape[0]}."
-        )
+        raise ValueError(f"X_pos has shape {shape_of(X_pos)}: its first axis must be 1 or B = {X_tok.shape[0]}.")
     return X_tok + X_pos

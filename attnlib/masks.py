@@ -149,7 +149,8 @@ def check_mask(mask: Any, S_shape: tuple[int, ...], *, like: Any) -> Any:
     """Return the mask in the library of `like`; raise unless it is boolean and fits scores of shape `S_shape`."""
     if not compat.is_array_api_obj(mask):
         raise TypeError(
-            f"mask must be a boolean array, not {type(mask).__name__}. Causal attention takes mask=causal_mask(N_q, N_k)."
+            f"mask must be a boolean array, not {type(mask).__name__}. "
+            "Causal attention takes mask=causal_mask(N_q, N_k)."
         )
     mask = as_library_of(mask, like)
     xp = namespace(mask=mask, scores=like)

@@ -131,9 +131,9 @@ class MultiHeadWeights:
             W, b = getattr(self, name), getattr(self, name.replace("W", "b"))
             check_axes(name, W, "d_in d_out", exactly=True)
             if b is not None and tuple(b.shape) != (W.shape[1],):
-                bias_name = name.replace("W", "b")
                 raise ValueError(
-                    f"{bias_name} has shape {shape_of(b)}, but {name} has {W.shape[1]} columns: it must be [{W.shape[1]}]."
+                    f"{name.replace('W', 'b')} has shape {shape_of(b)}, but must be [{W.shape[1]}], "
+                    f"as {name} has columns."
                 )
         check_same("h * d_h (columns)", W_Q=self.W_Q.shape[1], W_K=self.W_K.shape[1])
         check_same("d_context (rows)", W_K=self.W_K.shape[0], W_V=self.W_V.shape[0])
@@ -189,7 +189,8 @@ class MultiHeadWeights:
             raise ValueError("The module adds a key of its own (add_bias_kv or add_zero_attn); this formula has none.")
         if module.kdim != module.vdim:
             raise ValueError(
-                f"The module has kdim = {module.kdim} and vdim = {module.vdim}; here keys and values come from one context."
+                f"The module has kdim = {module.kdim} and vdim = {module.vdim}; "
+                "here keys and values come from one context."
             )
         if module.in_proj_weight is None:
             W_in = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)

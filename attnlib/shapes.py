@@ -84,5 +84,6 @@ def check_shapes(trace: Any) -> None:
             expected, source = sizes.setdefault(axis, (size, name))
             if size != expected:
                 raise ValueError(
-                    f"{name} has shape {list(shape)}: its axis {place} is {axis}, which is {expected} by {source}, not {size}."
+                    f"{name} has shape {list(shape)}: its axis {place} is {axis}, "
+                    f"which is {expected} by {source}, not {size}."
                 )
