@@ -44,7 +44,7 @@ class Lookup:
             )
 
     def batch(self, size: int, generator: torch.Generator) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-        """Return ((asked keys, keys, values), answers) with shapes (size, asked), (size, items) twice, (size, asked)."""
+        """Return (inputs, answers): asked keys [size, asked], keys and values [size, items]; answers [size, asked]."""
         keys = torch.rand(size, self.keys, generator=generator).argsort(dim=-1)[:, : self.items]
         values = torch.randint(self.values, (size, self.items), generator=generator)
         place = torch.rand(size, self.items, generator=generator).argsort(dim=-1)[:, : self.asked]
