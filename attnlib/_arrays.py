@@ -34,13 +34,13 @@ def floating_namespace(**arrays: Any):
     return xp
 
 
-def integer_namespace(**arrays: Any):
-    """Return the shared namespace of arrays of integers (token ids)."""
-    xp = namespace(**arrays)
-    for name, x in arrays.items():
-        if not xp.isdtype(x.dtype, "integral"):
-            raise TypeError(f"{name} holds {x.dtype}, but must hold integers: token ids.")
-    return xp
+def as_ids(T: Any):
+    """Return an array of token ids as int64, since torch compares a uint8 with 256 as if that were 0."""
+    xp = namespace(T=T)
+    if not xp.isdtype(T.dtype, "integral"):
+        raise TypeError(f"T holds {T.dtype}, but must hold integers: token ids.")
+    check_axes("T", T, "N")
+    return xp.astype(T, xp.int64, copy=False)
 
 
 def as_library_of(x: Any, like: Any):
@@ -81,7 +81,7 @@ def check_axes(name: str, x: Any, axes: str, *, exactly: bool = False) -> None:
     wanted = axes.split()
     if x.ndim < len(wanted) or (exactly and x.ndim != len(wanted)):
         least = "" if exactly else "..., "
-        hint = " Add a batch axis: X[None]." if exactly and wanted[0] == "B" and x.ndim == len(wanted) - 1 else ""
+        hint = f" Add a batch axis: {name}[None]." if exactly and wanted[0] == "B" and x.ndim == len(wanted) - 1 else ""
         raise ValueError(f"{name} has shape {shape_of(x)}, but needs the axes [{least}{', '.join(wanted)}].{hint}")
 
 
@@ -92,11 +92,11 @@ def check_same(axis: str, **sizes: int) -> None:
         raise ValueError(f"The axis {axis} disagrees: {have}.")
 
 
-def check_whole(name: str, value: Any, *, least: int) -> int:
-    """Return `value` as an int; raise unless it is a whole number of at least `least`."""
+def check_whole(name: str, value: Any, *, least: int | None = None) -> int:
+    """Return `value` as an int; raise unless it is a whole number (of at least `least`)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, not {value!r}.")
-    if value < least:
+    if least is not None and value < least:
         raise ValueError(f"{name} must be at least {least}, not {value}.")
     return int(value)
 

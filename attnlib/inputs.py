@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from jaxtyping import Float, Integer
 
 from attnlib._arrays import (
+    as_ids,
     as_library_of,
     check_axes,
     check_same,
     check_whole,
     floating_namespace,
-    integer_namespace,
     namespace,
     new_array_namespace,
     shape_of,
@@ -36,8 +37,8 @@ class Vocabulary:
 
     Raises
     ------
-    ValueError
-        A word occurs twice, or `pad` is not among the words.
+    TypeError, ValueError
+        A word is no str or occurs twice, or `pad` is not among the words.
 
     Examples
     --------
@@ -53,6 +54,9 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str], pad: str = "[PAD]"):
         self.words = tuple(words)
+        for word in self.words:
+            if not isinstance(word, str):
+                raise TypeError(f"Every word must be a str, but {word!r} is {type(word).__name__}.")
         self._ids = {word: i for i, word in enumerate(self.words)}
         if len(self._ids) < len(self.words):
             twice = next(word for i, word in enumerate(self.words) if self._ids[word] != i)
@@ -69,15 +73,18 @@ class Vocabulary:
 
     def encode(self, text: str | Sequence[str]) -> np.ndarray:
         """Return the ids, shape (N,), of a sentence (split at blanks) or of a list of tokens."""
+        if not isinstance(text, Iterable):
+            raise TypeError(f"encode takes a sentence or a list of tokens, not {type(text).__name__}.")
         tokens = text.split() if isinstance(text, str) else list(text)
         for token in tokens:
-            if token not in self._ids:
+            if not isinstance(token, str) or token not in self._ids:
                 raise KeyError(f"{token!r} is not in the vocabulary of {len(self)} words.")
         return np.array([self._ids[token] for token in tokens], dtype=np.int64)
 
     def encode_batch(self, texts: Sequence[str | Sequence[str]]) -> np.ndarray:
         """Return the ids T, shape (B, N), of several sentences, padded on the right to the longest."""
-        if isinstance(texts, str) or not len(texts):
+        texts = [] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
+        if not texts:
             raise ValueError("encode_batch takes a list of one or more sentences; use encode for a single one.")
         rows = [self.encode(text) for text in texts]
         T = np.full((len(rows), max(len(row) for row in rows)), self.pad_id, dtype=np.int64)
@@ -85,9 +92,12 @@ class Vocabulary:
             T[i, : len(row)] = row
         return T
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
+    def decode(self, ids: Integer[Any, " N"] | Sequence[int]) -> list[str]:
         """Return the words of a row of ids, padding included."""
-        ids = [int(i) for i in ids]
+        ids = ids.tolist() if compat.is_array_api_obj(ids) else ids
+        if not isinstance(ids, Iterable):
+            raise TypeError(f"decode takes a row of ids, not {ids!r}.")
+        ids = [check_whole(f"ids[{place}]", i) for place, i in enumerate(ids)]
         for place, i in enumerate(ids):
             if not 0 <= i < len(self):
                 raise IndexError(f"ids[{place}] is {i}, but ids run from 0 to {len(self) - 1}.")
@@ -130,22 +140,22 @@ def embed(T: Integer[Any, "*b N"], E: Float[Any, "vocab_size d_model"]) -> Float
     floating_namespace(E=E)
     check_axes("E", E, "vocab_size d_model", exactly=True)
     T = as_library_of(T, E)
-    xp = namespace(T=T, E=E)
-    check_ids(T, vocab_size=E.shape[0])
-    return E[xp.astype(T, xp.int64, copy=False)]
+    namespace(T=T, E=E)
+    return E[check_ids(T, vocab_size=E.shape[0])]
 
 
-def check_ids(T: Any, vocab_size: int) -> None:
-    """Raise unless T holds integers from 0 to vocab_size - 1; name the first that is not."""
-    xp = integer_namespace(T=T)
-    check_axes("T", T, "N")
-    wrong = xp.nonzero((T < 0) | (T >= vocab_size))
+def check_ids(T: Any, vocab_size: int) -> Any:
+    """Return T as int64; raise unless it holds integers from 0 to vocab_size - 1, and name the first that is not."""
+    xp = namespace(T=T)
+    ids = as_ids(T)
+    wrong = xp.nonzero((ids < 0) | (ids >= vocab_size))
     if wrong[0].shape[0]:
         place = tuple(int(axis[0]) for axis in wrong)
         raise IndexError(
             f"T[{', '.join(map(str, place))}] is {int(T[place])}, but with vocab_size = {vocab_size} "
             f"ids run from 0 to {vocab_size - 1}."
         )
+    return ids
 
 
 def sinusoidal_positions(N: int, d_model: int, *, like: Any = None) -> Float[Any, "1 N d_model"]:

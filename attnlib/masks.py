@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from attnlib._arrays import (
+    as_ids,
     as_library_of,
     check_axes,
     check_whole,
     floating_namespace,
-    integer_namespace,
     namespace,
     new_array_namespace,
     shape_of,
@@ -95,10 +95,8 @@ def padding_mask(T: Integer[Any, "*b N_k"], pad_id: int) -> Bool[Any, "*b 1 N_k"
     <BLANKLINE>
            [[1, 0, 0]]])
     """
-    integer_namespace(T=T)
-    check_axes("T", T, "N_k")
     pad_id = check_whole("pad_id", pad_id, least=0)
-    return (T != pad_id)[..., None, :]
+    return (as_ids(T) != pad_id)[..., None, :]
 
 
 def apply_mask(S: Float[Any, "*b N_q N_k"], mask: Any) -> Float[Any, "*b N_q N_k"]:

@@ -151,9 +151,8 @@ class MultiHeadWeights:
 
     def arrays(self) -> dict[str, Any]:
         """Return the matrices and those biases that there are, by name."""
-        return {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name != "h" and getattr(self, f.name) is not None
-        }
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "h"}
+        return {name: x for name, x in arrays.items() if name.startswith("W") or x is not None}
 
     @classmethod
     def random(cls, d_model: int, h: int, *, seed: int) -> "MultiHeadWeights":
@@ -192,13 +191,23 @@ class MultiHeadWeights:
                 f"The module has kdim = {module.kdim} and vdim = {module.vdim}; "
                 "here keys and values come from one context."
             )
-        if module.in_proj_weight is None:
-            W_in = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-        else:
-            W_in = module.in_proj_weight.chunk(3)
-        b_in = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-        W_Q, W_K, W_V = (W.T for W in W_in)
-        return cls(W_Q, W_K, W_V, module.out_proj.weight.T, module.num_heads, *b_in, module.out_proj.bias)
+        d = module.embed_dim
+        with torch.enable_grad():  # a view made under no_grad would cut the gradient off silently
+            if module.in_proj_weight is None:
+                W_in = module.q_proj_weight, module.k_proj_weight, module.v_proj_weight
+            else:
+                W_in = thirds(module.in_proj_weight, d)
+            b_in = (None,) * 3 if module.in_proj_bias is None else thirds(module.in_proj_bias, d)
+            W_Q, W_K, W_V = (W.T for W in W_in)
+            return cls(W_Q, W_K, W_V, module.out_proj.weight.T, module.num_heads, *b_in, module.out_proj.bias)
+
+
+def thirds(packed: Any, d: int) -> tuple[Any, Any, Any]:
+    """Return the blocks for Q, K and V, of d rows each, that torch packs into one parameter.
+
+    They are slices: views from ``.chunk(3)`` may not be used any more once an optimizer has changed the parameter.
+    """
+    return packed[:d], packed[d : 2 * d], packed[2 * d :]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,13 +298,18 @@ def multi_head_attention(
     >>> multi_head_attention(X, MultiHeadWeights.random(12, 3, seed=0)).shapes()["S"]
     (2, 3, 5, 5)
     """
-    read = X if context is None else context
-    floating_namespace(X=X, context=read, W_Q=weights.W_Q)
+    if not isinstance(weights, MultiHeadWeights):
+        raise TypeError(
+            f"weights must be MultiHeadWeights, not {type(weights).__name__}. "
+            "An nn.MultiheadAttention becomes one by MultiHeadWeights.from_torch(module)."
+        )
+    read, its_name = (X, "X") if context is None else (context, "context")
+    floating_namespace(**{"X": X, its_name: read, "W_Q": weights.W_Q})
     check_axes("X", X, "B N_q d_model", exactly=True)
-    check_axes("context", read, "B N_k d_context", exactly=True)
-    check_same("B", X=X.shape[0], context=read.shape[0])
+    check_axes(its_name, read, "B N_k d_context", exactly=True)
+    check_same("B", **{"X": X.shape[0], its_name: read.shape[0]})
     check_same("d_model", X=X.shape[2], W_Q=weights.W_Q.shape[0])
-    check_same("d_context", context=read.shape[2], W_K=weights.W_K.shape[0])
+    check_same("d_context", **{its_name: read.shape[2], "W_K": weights.W_K.shape[0]})
     queries, h = X, weights.h
     if mask is not None:
         mask = check_mask(with_head_axis(mask), (X.shape[0], h, X.shape[1], read.shape[1]), like=X)

@@ -128,7 +128,8 @@ def scores(
     xp = floating_namespace(Q=Q, K=K)
     check_queries_and_keys(Q, K)
     scale = default_scale(Q.shape[-1]) if scale is None else check_scale(scale)
-    return narrow((widen(Q) @ xp.matrix_transpose(widen(K))) * scale, Q.dtype)
+    scaled = widen(Q) * scale  # the same as scaling S, which is mostly the larger
+    return narrow(scaled @ xp.matrix_transpose(widen(K)), Q.dtype)
 
 
 def check_queries_and_keys(Q: Any, K: Any) -> tuple[int, ...]:
