@@ -76,7 +76,9 @@ class Exercise:
         attnlib's own functions, which are not accepted as an answer.
     view : callable
         Takes (arguments, result) and returns the array that is compared. For exercises that have many
-        right answers: what the answer *does*.
+        right answers: what the answer *does*. It raises `Unreadable` for a result of another kind.
+    keeps_dtype : bool
+        The dtype counts too: float32 in, float32 out.
     """
 
     arguments: tuple[str, ...]
@@ -87,20 +89,26 @@ class Exercise:
     symptoms: tuple[Symptom, ...] = ()
     own: tuple[Callable, ...] = ()
     view: Callable[[tuple, Any], Any] = lambda arguments, result: result
+    keeps_dtype: bool = False
+
+
+class Unreadable(ValueError):
+    """Raised by a `view` that cannot read a result: its message continues "on ... your function returns"."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call gave: an array, or a complaint that explains why there is none."""
+    """What one call gave: an array and what it holds, or a complaint that explains why there is none."""
 
     array: np.ndarray | None = None
     complaint: str | None = None
+    holds: str | None = None  # "booleans" or "numbers"; the dtype where it counts
 
     def equals(self, other: "Outcome") -> bool:
         if self.array is None or other.array is None:
             return self.array is other.array  # both failed
         a, b = self.array, other.array
-        if a.shape != b.shape or (a.dtype == bool) != (b.dtype == bool):
+        if a.shape != b.shape or self.holds != other.holds:
             return False
         tolerance = TOLERANCE.get(min(a.dtype.itemsize, b.dtype.itemsize), 1e-9) if a.dtype.kind == "f" else 1e-9
         return np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance, equal_nan=True)
@@ -153,20 +161,26 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
             if result is None or result is Ellipsis:
                 return Outcome(complaint="nothing came back: not attempted yet, or a forgotten return.")
             array = as_plain_array(exercise.view(case, result))
+    except Unreadable as error:
+        return Outcome(complaint=f"on {inputs(exercise, case)} your function returns {error}")
     except BaseException as error:
         return Outcome(complaint=f"on {inputs(exercise, case)} your function raised {type(error).__name__}: {error}")
     if not all(same(a, b) for a, b in zip(case, given, strict=True)):
         return Outcome(complaint="your function changes the arrays it is given: work on a copy.")
     if array is None:
         return Outcome(complaint=f"your function returns {article(type(result).__name__)}, not an array of numbers.")
-    return Outcome(array)
+    holds = "booleans" if array.dtype == bool else str(array.dtype) if exercise.keeps_dtype else "numbers"
+    return Outcome(array, holds=holds)
 
 
 def as_plain_array(result: Any) -> np.ndarray | None:
     """Return a result as a base NumPy array, whose comparisons cannot lie; None unless it holds numbers."""
     if hasattr(result, "detach"):
         result = result.detach().cpu().numpy()
-    array = np.array(result, subok=False)
+    try:
+        array = np.array(result, subok=False)
+    except ValueError:  # a tuple of several arrays, lists of unequal length
+        return None
     return array if array.dtype.kind in "bif" else None
 
 
@@ -196,10 +210,8 @@ def describe(exercise: Exercise, case: tuple, outcome: Outcome, expected: Outcom
     got, want = outcome.array, expected.array
     if got.shape != want.shape:
         return f"{where}your result has shape {shape_of(got)}, but should have {shape_of(want)}."
-    if (got.dtype == bool) != (want.dtype == bool):
-        return (
-            f"{where}your result holds {got.dtype}, but should hold {'booleans' if want.dtype == bool else 'numbers'}."
-        )
+    if outcome.holds != expected.holds:
+        return f"{where}your result holds {got.dtype}, but should hold {expected.holds}."
     if np.isnan(got).any() and not np.isnan(want).any():
         return f"{where}your result holds NaN."
     for symptom in exercise.symptoms:
@@ -212,9 +224,11 @@ def describe(exercise: Exercise, case: tuple, outcome: Outcome, expected: Outcom
 
 
 def inputs(exercise: Exercise, case: tuple) -> str:
-    """Name the arguments of a case: arrays by their shape, numbers by their value."""
+    """Name the arguments of a case: arrays by their shape (and dtype, where it counts), numbers by their value."""
     return ", ".join(
-        f"{name} {shape_of(x)}" if isinstance(x, np.ndarray) else f"{name} = {x}"
+        f"{name} {shape_of(x)}{f' {x.dtype}' if exercise.keeps_dtype else ''}"
+        if isinstance(x, np.ndarray)
+        else f"{name} = {x}"
         for name, x in zip(exercise.arguments, case, strict=True)
     )
 
