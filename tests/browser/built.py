@@ -1,0 +1,22 @@
+"""What `make book` has built, for the tests that look at it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+HTML = Path(__file__).resolve().parents[2] / "_build" / "html"
+
+
+def built_pages():
+    """The pages of the book, as paths below the built site; the root is a redirect and no page."""
+    folders = ("_static", "_sources", "_images", "_downloads")
+    pages = (path.relative_to(HTML) for path in sorted(HTML.rglob("*.html")))
+    return [page.as_posix() for page in pages if page.parts[0] not in folders and page.as_posix() != "index.html"]
+
+
+def missing(what):
+    """Skip where a tool is absent, but never on CI: there a skipped test would pass for a run one."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
