@@ -164,14 +164,14 @@ def _longest(labels: list | None) -> int:
 
 
 _FORMULAS = {
-    "Q": r"$Q = X W_Q$",
-    "K": r"$K = X W_K$",
-    "V": r"$V = X W_V$",
+    "Q": r"$Q = X W^Q$",
+    "K": r"$K = X W^K$",
+    "V": r"$V = X W^V$",
     "S": r"$S = QK^{\mathsf{T}}/\sqrt{d_h}$",
     "S_masked": r"$\tilde{S}$: masked",
     "A": r"$A = \mathrm{softmax}(S)$",
     "H": r"$H = AV$",
-    "output": r"$\tilde{X} = \mathrm{concat}\ W_O$",
+    "output": r"$\tilde{X} = \mathrm{concat}\ W^O$",
 }
 
 

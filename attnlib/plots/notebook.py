@@ -1,6 +1,7 @@
 """In a notebook: heat maps become PNG, line art becomes SVG too, and nothing in either depends on the day."""
 
 import io
+import re
 import sys
 
 import matplotlib
@@ -31,10 +32,21 @@ def to_png(fig: Figure, *, dpi: float) -> bytes:
 
 
 def to_svg(fig: Figure) -> str:
-    """Return the figure as SVG without a date; text is drawn as paths, so no font is needed to read it."""
+    """Return the figure as SVG without a date; text is drawn as paths, so no font is needed to read it.
+
+    Coordinates are rounded to a hundredth of a point: another machine's last digits do not show, and files are smaller.
+    """
     data = io.BytesIO()
     _print(fig, data, format="svg", metadata={"Date": None, "Creator": None})
-    return data.getvalue().decode("utf-8")
+    return _COORDINATES.sub(_rounded, data.getvalue().decode("utf-8"))
+
+
+_COORDINATES = re.compile(r' (?:d|x|y|width|height|viewBox)="[^"]*"|translate\([^)]*\)')
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+
+
+def _rounded(coordinates: re.Match) -> str:
+    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}", coordinates[0])
 
 
 def _print(fig: Figure, target: io.BytesIO, **options) -> None:

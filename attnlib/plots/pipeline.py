@@ -162,7 +162,7 @@ def _you_are_here(ax: Axes, lit: list[str]) -> None:
         ax.plot([left, left, right, right], [y - 0.05, y, y, y - 0.05], color=INK, lw=1.6)
         ax.plot([(left + right) / 2], [y + 0.05], marker="v", color=INK, ms=8)
     middle = (runs[0][0] + runs[-1][1]) / 2
-    names = ", ".join(_NAMES[stage] for stage in lit)
+    names = "every tensor" if len(lit) == len(_BOXES) else ", ".join(_NAMES[stage] for stage in lit)
     text = ax.text(middle, y + 0.14, f"you are here: {names}", ha="center", va="bottom", weight="bold")
     half = text.get_window_extent(ax.figure.canvas.get_renderer()).width / ax.figure.dpi / 2
     text.set_x(min(max(middle, half + 0.04), ax.get_xlim()[1] - half - 0.04))
@@ -199,7 +199,7 @@ _ROWS = [  # tensors of a row, chapter, and what leads to it
     (("A",), "3", "softmax over the keys"),
     (("H",), "3", "mix the values: $A V$"),
     (("concat",), "6", "join the heads"),
-    (("output",), "6", "project: $W_O$"),
+    (("output",), "6", "project: $W^O$"),
 ]
 _AXES = {
     "X": r"B, N, d_\mathrm{model}",
@@ -305,7 +305,7 @@ def _picture_arrows(ax: Axes, tops: Mapping[str, float]) -> None:
             arrow(ax, (middle, top + _GAP - 0.02), (middle, top + 0.02), lw=1.6)
     for x, matrix in zip(thirds, "QKV", strict=True):
         arrow(ax, (x, tops["Q"] + _GAP - 0.02), (x, tops["Q"] + 0.02), lw=1.6)
-        ax.text(x + 0.12, tops["Q"] + _GAP / 2, rf"$\times\ W_{matrix}$", va="center")
+        ax.text(x + 0.12, tops["Q"] + _GAP / 2, rf"$\times\ W^{matrix}$", va="center")
     keys = thirds[1] + 0.3
     arrow(ax, (keys, tops["S"] + _GAP - 0.02), (keys, tops["S"] + 0.02), lw=1.6)
     arrow(ax, (_LANE, tops["S"] + _GAP - 0.02), (_LANE, tops["H"] + 0.02), lw=1.6)

@@ -80,7 +80,7 @@ def shared_and_separate(S_shared: Any, S_separate: Any, *, rows: Sequence[str], 
     -------
     Figure
     """
-    panels = {"$W_Q = W_K$: mirrored": to_numpy("S_shared", S_shared, "N N")}
+    panels = {"$W^Q = W^K$: mirrored": to_numpy("S_shared", S_shared, "N N")}
     panels["separate: not mirrored"] = to_numpy("S_separate", S_separate, "N N")
     i, j = pair
     limit = max(float(np.abs(S).max()) for S in panels.values())

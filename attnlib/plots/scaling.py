@@ -10,6 +10,7 @@ from matplotlib.ticker import NullLocator
 
 from attnlib.plots._cells import draw_cells
 from attnlib.plots._figures import WIDEST, check_length, new_axes, new_figure, to_numpy
+from attnlib.plots.notebook import MEASURED
 from attnlib.plots.style import INK, tensor_style, text_on
 
 _LOOKS = (
@@ -19,10 +20,10 @@ _LOOKS = (
 )  # colour, line and marker: no colour carries meaning alone
 
 
-def _log_dims(ax: Axes, dims: Sequence[int]) -> None:
-    """Give an axes a logarithmic x axis with a tick for each d_h."""
+def _log_dims(ax: Axes, dims: Sequence[int], *, every: int = 1) -> None:
+    """Give an axes a logarithmic x axis with a tick for each d_h, and label every so many of them."""
     ax.set_xscale("log", base=2)
-    ax.set_xticks(list(dims), [str(d) for d in dims])
+    ax.set_xticks(list(dims), ["" if place % every else str(d) for place, d in enumerate(dims)])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("$d_h$")
 
@@ -100,7 +101,7 @@ def show_answers(dims: Sequence[int], panels: Mapping[str, Mapping[str, Any]]) -
     fig = new_figure(WIDEST, 3.5)
     axs = fig.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for ax, (title, lines) in zip(axs, panels.items(), strict=True):
-        _log_dims(ax, dims)
+        _log_dims(ax, dims, every=2)  # in a narrow panel the longest numbers would touch
         for (label, quantiles), (tensor, line, marker) in zip(lines.items(), _LOOKS, strict=False):
             low, middle, high = to_numpy(label, quantiles, "quantile d_h")
             style = tensor_style(tensor)
@@ -128,6 +129,7 @@ def show_losses(losses: Mapping[str, Any], *, chance: float) -> Axes:
     Axes
     """
     ax = new_axes(5.6, 3.6)
+    ax.figure.set_gid(MEASURED)  # losses differ in their last digits from one kind of processor to the next
     for (label, runs), (tensor, line, _) in zip(losses.items(), _LOOKS, strict=False):
         runs = to_numpy(label, runs, "seeds steps")
         color = tensor_style(tensor).ink

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
 
 from attnlib.plots._figures import WIDEST, canvas, check_length, new_figure, to_numpy
+from attnlib.plots.notebook import MEASURED
 from attnlib.plots.pipeline import arrow
 from attnlib.plots.style import FAINT, INK, tensor_style, tinted
 
@@ -112,7 +113,7 @@ def _draw_step(ax: Axes, before: Mapping[str, str], axes: Mapping[str, str], top
 # Which test catches which bug
 # ---------------------------------------------------------------------------------------------------------------------
 
-_ROW = 0.185
+_ROW = 0.182
 
 
 def show_museum(outcomes: Any, *, rows: Sequence[str], columns: Sequence[str], groups: Mapping[str, int]) -> Axes:
@@ -141,7 +142,7 @@ def show_museum(outcomes: Any, *, rows: Sequence[str], columns: Sequence[str], g
     columns = check_length("columns", columns, outcomes.shape[1], "columns of outcomes")
     if sum(groups.values()) != len(rows):
         raise ValueError(f"groups has {sum(groups.values())} rows in all, but outcomes has {len(rows)}.")
-    left, cell, head = 2.47, 0.35, 1.04
+    left, cell, head = 2.44, 0.34, 1.03
     height = head + _ROW * (len(rows) + 1.5 * len(groups)) + 0.06
     ax = canvas(left + cell * len(columns) + 0.1, height)
     for j, name in enumerate(columns):
@@ -151,36 +152,47 @@ def show_museum(outcomes: Any, *, rows: Sequence[str], columns: Sequence[str], g
     for line, (word, meaning) in enumerate({"caught": "the test says no", "crashed": "the code crashes"}.items()):
         top = height - 0.1 - 0.25 * line
         _draw_outcomes(ax, np.array([[word]]), 0.06, cell, top)
-        ax.text(0.5, top - _ROW / 2, meaning, va="center", fontsize=10.5)
+        ax.text(0.48, top - _ROW / 2, meaning, va="center", fontsize=10.5)
     top, first = height - head, 0
     for title, count in groups.items():
         top -= 1.35 * _ROW
         ax.text(0.04, top + 0.22 * _ROW, title, va="bottom", fontsize=10.5, weight="bold")
         for place, name in enumerate(rows[first : first + count]):
-            ax.text(left - 0.07, top - (place + 0.5) * _ROW, name, ha="right", va="center", fontsize=9.5)
+            ax.text(left - 0.07, top - (place + 0.5) * _ROW, name, ha="right", va="center", fontsize=9.4)
         _draw_outcomes(ax, outcomes[first : first + count], left, cell, top)
         top, first = top - (count + 0.15) * _ROW, first + count
     return ax
 
 
-_LOOK = {"passed": ("#ffffff", None, None), "caught": ("#0072b2", "o", "white"), "crashed": ("#e69f00", "x", "black")}
+_LOOK = {"caught": ("#0072b2", "o", "white"), "crashed": ("#e69f00", "x", "black")}
 
 
 def _draw_outcomes(ax: Axes, outcomes: np.ndarray, left: float, cell: float, top: float) -> None:
-    """Draw a cell for each bug and test; its upper left corner is given."""
+    """Draw a cell for each bug and test; the upper left corner is given. Few paths make a small SVG."""
     bugs, tests = outcomes.shape
-    right, bottom = left + tests * cell, top - bugs * _ROW
-    limits = (*ax.get_xlim(), *ax.get_ylim())
-    colors = np.array([[to_rgb(_LOOK[outcome][0]) for outcome in row] for row in outcomes])
-    ax.imshow(colors, extent=(left, right, bottom, top), aspect="auto", interpolation="nearest")
-    ax.axis(limits)  # imshow has narrowed them
-    ax.hlines(np.linspace(bottom, top, bugs + 1), left, right, color="#b0b0b0", lw=0.7)
-    ax.vlines(np.linspace(left, right, tests + 1), bottom, top, color="#b0b0b0", lw=0.7)
-    for outcome, (_, marker, ink) in _LOOK.items():
+    for outcome, (color, marker, ink) in _LOOK.items():
         i, j = np.nonzero(outcomes == outcome)
-        if marker:
+        if len(i):
+            runs = [_rectangle(left, top, cell, *run) for run in _runs(outcomes == outcome)]
+            ax.add_patch(PathPatch(Path.make_compound_path(*runs), fc=color, lw=0))
             x, y = left + (j + 0.5) * cell, top - (i + 0.5) * _ROW
-            ax.plot(x, y, marker=marker, ls="none", color=ink, ms=4.5, mew=1.4)
+            ax.plot(x, y, marker=marker, ls="none", color=ink, ms=4, mew=1.3)
+    across = [[(left, top - i * _ROW), (left + tests * cell, top - i * _ROW)] for i in range(bugs + 1)]
+    down = [[(left + j * cell, top), (left + j * cell, top - bugs * _ROW)] for j in range(tests + 1)]
+    grid = Path.make_compound_path(*(Path(line) for line in across + down))
+    ax.add_patch(PathPatch(grid, fc="none", ec="#b0b0b0", lw=0.7))
+
+
+def _runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return (row, first column, number of columns) of each run of true cells."""
+    edges = np.diff(np.pad(cells, [(0, 0), (1, 1)]).astype(int), axis=1)
+    starts, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
+    return [(i, j, end - j) for (i, j), (_, end) in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _rectangle(left: float, top: float, cell: float, i: int, j: int, count: int) -> Path:
+    x, y = left + j * cell, top - i * _ROW
+    return Path([(x, y), (x + count * cell, y), (x + count * cell, y - _ROW), (x, y - _ROW), (x, y)], closed=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -216,6 +228,7 @@ def show_learning(losses: Mapping[str, Any], *, right: Any, notes: Sequence[str]
         ax.set_title(name, fontsize=10.5)
         ax.text(0.97, 0.9, note, transform=ax.transAxes, ha="right", va="top", fontsize=10.5, linespacing=1.3)
         ax.set_ylim(0, None)
+    fig.set_gid(MEASURED)  # another machine rounds otherwise
     fig.supxlabel("training step", fontsize=11.5)
     fig.supylabel("loss (nats)", fontsize=11.5)
     fig.legend(*axs[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
