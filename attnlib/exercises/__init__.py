@@ -1,10 +1,138 @@
 """The checks of the book's exercises, and the one catalogue of mistakes behind them."""
 
 from attnlib.exercises._checking import CheckResult, Exercise, Mistake
-from attnlib.exercises.single_head import SOFTMAX, check_softmax
+from attnlib.exercises.complexity import (
+    CROSSOVER_LENGTH,
+    LEDGER,
+    LONGEST_CONTEXT,
+    check_crossover_length,
+    check_ledger,
+    check_longest_context,
+)
+from attnlib.exercises.dressed_tokens import (
+    REACH,
+    RESIDUAL_KNOB,
+    TWO_OCCURRENCES,
+    check_reach,
+    check_residual_knob,
+    check_two_occurrences,
+)
+from attnlib.exercises.inputs import ONE_HOT, ROTATION, SINUSOIDAL, check_one_hot, check_rotation, check_sinusoidal
+from attnlib.exercises.masks import (
+    CAUSAL_MASK,
+    MASKED_SOFTMAX,
+    PADDING_MASK,
+    check_causal_mask,
+    check_masked_softmax,
+    check_padding_mask,
+)
+from attnlib.exercises.multi_head import (
+    CONTRIBUTIONS,
+    PROPERTIES,
+    SPLIT,
+    SUSPECTS,
+    check_contributions,
+    check_properties,
+    check_split,
+)
+from attnlib.exercises.query_key_value import (
+    FACTOR_FORM,
+    PREVIOUS_TOKEN,
+    SOFT_DICTIONARY,
+    check_factor_form,
+    check_previous_token,
+    check_soft_dictionary,
+)
+from attnlib.exercises.scaling import (
+    CROSSOVER,
+    JACOBIAN,
+    VARIANCE_SLOPE,
+    check_crossover,
+    check_jacobian,
+    check_variance_slope,
+)
+from attnlib.exercises.shape_check import (
+    MUSEUM_TEST,
+    SHAPE_CHECKER,
+    SHAPE_TABLE,
+    check_museum,
+    check_shape_checker,
+    check_shape_table,
+)
+from attnlib.exercises.single_head import (
+    ATTENTION,
+    CROSS_ATTENTION,
+    QUERY_GRADIENT,
+    SOFTMAX,
+    check_attention,
+    check_cross_attention,
+    check_query_gradient,
+    check_softmax,
+)
 
 CATALOGUE: dict[str, Exercise] = {
+    "one_hot": ONE_HOT,
+    "sinusoidal": SINUSOIDAL,
+    "rotation": ROTATION,
+    "soft_dictionary": SOFT_DICTIONARY,
+    "previous_token": PREVIOUS_TOKEN,
+    "factor_form": FACTOR_FORM,
     "softmax": SOFTMAX,
+    "attention": ATTENTION,
+    "cross_attention": CROSS_ATTENTION,
+    "query_gradient": QUERY_GRADIENT,
+    "variance_slope": VARIANCE_SLOPE,
+    "jacobian": JACOBIAN,
+    "crossover": CROSSOVER,
+    "causal_mask": CAUSAL_MASK,
+    "padding_mask": PADDING_MASK,
+    "masked_softmax": MASKED_SOFTMAX,
+    "split": SPLIT,
+    "contributions": CONTRIBUTIONS,
+    "properties": PROPERTIES,
+    "ledger": LEDGER,
+    "crossover_length": CROSSOVER_LENGTH,
+    "longest_context": LONGEST_CONTEXT,
+    "two_occurrences": TWO_OCCURRENCES,
+    "residual_knob": RESIDUAL_KNOB,
+    "reach": REACH,
+    "shape_table": SHAPE_TABLE,
+    "shape_checker": SHAPE_CHECKER,
+    "museum": MUSEUM_TEST,
 }
 
-__all__ = ["CATALOGUE", "CheckResult", "Exercise", "Mistake", "check_softmax"]
+__all__ = [
+    "CATALOGUE",
+    "SUSPECTS",
+    "CheckResult",
+    "Exercise",
+    "Mistake",
+    "check_attention",
+    "check_causal_mask",
+    "check_contributions",
+    "check_cross_attention",
+    "check_crossover",
+    "check_crossover_length",
+    "check_factor_form",
+    "check_jacobian",
+    "check_ledger",
+    "check_longest_context",
+    "check_masked_softmax",
+    "check_museum",
+    "check_one_hot",
+    "check_padding_mask",
+    "check_previous_token",
+    "check_properties",
+    "check_query_gradient",
+    "check_reach",
+    "check_residual_knob",
+    "check_rotation",
+    "check_shape_checker",
+    "check_shape_table",
+    "check_sinusoidal",
+    "check_soft_dictionary",
+    "check_softmax",
+    "check_split",
+    "check_two_occurrences",
+    "check_variance_slope",
+]
