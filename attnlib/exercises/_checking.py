@@ -12,6 +12,7 @@ import numpy as np
 from attnlib._arrays import shape_of
 
 TOLERANCE = {2: 1e-2, 4: 1e-5, 8: 1e-9}  # by bytes a number: float16, float32, float64
+NOTHING = "nothing came back: not attempted yet, or a forgotten return."
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Outcome:
     array: np.ndarray | None = None
     complaint: str | None = None
     holds: str | None = None  # "booleans" or "numbers"; the dtype where it counts
+    precision: int = 8  # bytes a number
 
     def equals(self, other: "Outcome") -> bool:
         if self.array is None or other.array is None:
@@ -110,7 +112,7 @@ class Outcome:
         a, b = self.array, other.array
         if a.shape != b.shape or self.holds != other.holds:
             return False
-        tolerance = TOLERANCE.get(min(a.dtype.itemsize, b.dtype.itemsize), 1e-9) if a.dtype.kind == "f" else 1e-9
+        tolerance = TOLERANCE.get(min(self.precision, other.precision), 1e-9)
         return np.allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
@@ -136,7 +138,11 @@ def judge(exercise: Exercise, fn: Any) -> CheckResult:
     if not wrong:
         return CheckResult(True, f"Right: {len(cases)} random cases. {exercise.success}")
     first = wrong[0]
-    message = f"Not yet: {describe(exercise, cases[first], outcomes[first], expected[first])}"
+    with np.errstate(all="ignore"):
+        message = f"Not yet: {describe(exercise, cases[first], outcomes[first], expected[first])}"
+    if outcomes[first].complaint == NOTHING and any(outcome.array is not None for outcome in outcomes):
+        where = inputs(exercise, cases[first])
+        message = f"Not yet: on {where} nothing came back, elsewhere something did: is there a way past every return?"
     mistake = recognise(exercise, cases, outcomes)
     if mistake is None:
         return CheckResult(False, message)
@@ -159,8 +165,9 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
             warnings.simplefilter("ignore")
             result = fn(*given)
             if result is None or result is Ellipsis:
-                return Outcome(complaint="nothing came back: not attempted yet, or a forgotten return.")
+                return Outcome(complaint=NOTHING)
             array = as_plain_array(exercise.view(case, result))
+            precision = min(bytes_a_number(array), bytes_a_number(result))  # a view may have widened float32
     except Unreadable as error:
         return Outcome(complaint=f"on {inputs(exercise, case)} your function returns {error}")
     except BaseException as error:
@@ -168,9 +175,9 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
     if not all(same(a, b) for a, b in zip(case, given, strict=True)):
         return Outcome(complaint="your function changes the arrays it is given: work on a copy.")
     if array is None:
-        return Outcome(complaint=f"your function returns {article(type(result).__name__)}, not an array of numbers.")
+        return Outcome(complaint=f"your function returns {kind(result)}, not an array of numbers.")
     holds = "booleans" if array.dtype == bool else str(array.dtype) if exercise.keeps_dtype else "numbers"
-    return Outcome(array, holds=holds)
+    return Outcome(array, holds=holds, precision=precision)
 
 
 def as_plain_array(result: Any) -> np.ndarray | None:
@@ -182,6 +189,12 @@ def as_plain_array(result: Any) -> np.ndarray | None:
     except ValueError:  # a tuple of several arrays, lists of unequal length
         return None
     return array if array.dtype.kind in "bif" else None
+
+
+def bytes_a_number(result: Any) -> int:
+    """Return the fewest bytes of a floating number in an array, or in arrays side by side; 8 where there is none."""
+    parts = map(as_plain_array, result) if isinstance(result, tuple | list) else [as_plain_array(result)]
+    return min((part.dtype.itemsize for part in parts if part is not None and part.dtype.kind == "f"), default=8)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -209,17 +222,23 @@ def describe(exercise: Exercise, case: tuple, outcome: Outcome, expected: Outcom
     where = f"on {inputs(exercise, case)} "
     got, want = outcome.array, expected.array
     if got.shape != want.shape:
-        return f"{where}your result has shape {shape_of(got)}, but should have {shape_of(want)}."
+        asked = f"have {shape_of(want)}" if want.shape else "be one number"
+        return f"{where}your result has shape {shape_of(got)}, but should {asked}."
     if outcome.holds != expected.holds:
         return f"{where}your result holds {got.dtype}, but should hold {expected.holds}."
     if np.isnan(got).any() and not np.isnan(want).any():
         return f"{where}your result holds NaN."
+    gap = np.nanmax(np.abs(got.astype(float) - want.astype(float)), initial=0)
+    if want.dtype.kind == "f" and gap < 1e-5 * np.abs(want[np.isfinite(want)]).max(initial=0):
+        return (
+            f"{where}your result is nearly right, off by up to {gap:.2g}: an approximation, a small number added, or a "
+            "lower precision on the way?"
+        )
     for symptom in exercise.symptoms:
         if symptom.shows(case, got):
             return where + symptom.sentence
     if got.dtype == bool:
         return f"{where}{np.mean(got != want):.0%} of your entries are wrong."
-    gap = np.nanmax(np.abs(got.astype(float) - want.astype(float)))
     return f"{where}your result is off by up to {gap:.2g}."
 
 
@@ -231,6 +250,12 @@ def inputs(exercise: Exercise, case: tuple) -> str:
         else f"{name} = {x}"
         for name, x in zip(exercise.arguments, case, strict=True)
     )
+
+
+def kind(result: Any) -> str:
+    """Say what a result is that is no array: a dict, a tuple of 2 things."""
+    several = f" of {len(result)} things" if isinstance(result, tuple | list) else ""
+    return article(type(result).__name__) + several
 
 
 def article(noun: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.exercises._checking import CheckResult, Exercise, Mistake, Symptom, check
+from attnlib.exercises._checking import CheckResult, Exercise, Mistake, Symptom, as_plain_array, check
 from attnlib.inputs import embed, sinusoidal_positions
 
 
@@ -165,6 +165,18 @@ SINUSOIDAL = Exercise(
             lambda N, d_model: _codes(_pairs(N, d_model, step=4)),
         ),
         Mistake(
+            "pairs counted from 1",
+            "your first pair has the frequency of the second. The formula counts pairs from 0: what is the frequency "
+            "of the first?",
+            lambda N, d_model: _codes(_pairs(N, d_model) / 10000 ** (2 / d_model)),
+        ),
+        Mistake(
+            "a power without brackets",
+            "** comes before * and /: without brackets only the 2 is the exponent. In the formula, how much of it "
+            "stands up there?",
+            lambda N, d_model: _codes(np.arange(N)[:, None] / 10000**2 * np.arange(d_model // 2) / d_model),
+        ),
+        Mistake(
             "all sines first",
             "the numbers are right, in the layout of some other libraries: all sines, then all cosines. Here each "
             "sine is followed by its cosine. It is a convention, but the two must not be mixed.",
@@ -264,10 +276,10 @@ def _halves(delta: int, d_model: int) -> np.ndarray:
     return np.block([[cosines, -sines], [sines, cosines]])
 
 
-def _moved_codes(arguments: tuple, R: Any) -> Any:
+def _moved_codes(arguments: tuple, result: Any) -> np.ndarray | None:
     """Return what R does to the codes of as many positions as R has rows, so that the shape stays that of R."""
-    d_model = arguments[1]
-    if np.shape(R) != (d_model, d_model):
+    d_model, R = arguments[1], as_plain_array(result)
+    if R is None or R.shape != (d_model, d_model):
         return R
     return sinusoidal_positions(7 * d_model, d_model)[0, ::7] @ R
 
@@ -291,6 +303,11 @@ ROTATION = Exercise(
             "your matrix moves every code back by delta instead of forward. Codes are rows and stand on the left "
             "of R, and each pair holds the sine first.",
             lambda delta, d_model: _blocks(_steps(delta, d_model)).T,
+        ),
+        Mistake(
+            "the sign of delta lost",
+            "right for steps forward, but steps back go forward as well. What became of the sign of delta?",
+            lambda delta, d_model: _blocks(_steps(abs(delta), d_model)),
         ),
         Mistake(
             "the same angle in every plane",

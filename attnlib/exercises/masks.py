@@ -91,6 +91,11 @@ CAUSAL_MASK = Exercise(
             lambda N_q, N_k, from_end: np.where(_tril(N_q, N_k, 0, from_end=from_end), 0.0, -np.inf),
         ),
         Mistake(
+            "−1e9 instead of booleans",
+            "that is an additive mask, and −1e9 is only nearly −∞. Answer yes or no: may query i read key j?",
+            lambda N_q, N_k: np.where(_tril(N_q, N_k, 0), 0.0, -1e9),
+        ),
+        Mistake(
             "aligned at the start",
             "right for a square, but with fewer queries than keys yours counts both from 0. The queries are the last "
             "tokens: which key stands at the place of the last query?",
@@ -276,6 +281,8 @@ def _masked_softmax_cases(rng: np.random.Generator) -> list[tuple]:
     forbidden = rng.normal(size=(2, 4))
     forbidden[0, 2] = 1000.0  # the largest score of all may not be read
     cases.append((forbidden, np.array([[True, True, False, True], [True, False, True, True]])))
+    far_apart = rng.normal(size=(3, 4)) + np.array([[1000.0], [0.0], [0.0]])
+    cases.append((far_apart, np.tri(3, 4, 1, dtype=bool)))
     return cases
 
 
@@ -286,6 +293,12 @@ def _fill(S: np.ndarray, mask: np.ndarray, value: float = -np.inf) -> np.ndarray
 def _plain_softmax(S: np.ndarray) -> np.ndarray:
     exps = np.exp(S - S.max(axis=-1, keepdims=True))
     return exps / exps.sum(axis=-1, keepdims=True)
+
+
+def _indexed(S: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    S = S.copy()
+    S[~mask] = -np.inf
+    return softmax(S)
 
 
 def _shares(exps: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -351,7 +364,8 @@ MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "scores multiplied by 0",
-            "a score of 0 is a score like any other: e^0 is 1. Which score has an exponential of 0?",
+            "a score of 0, or one near 0 such as −1e−9, is a score like any other: e^0 is 1. Which score has an "
+            "exponential of 0?",
             lambda S, mask: _plain_softmax(S * mask),
         ),
         Mistake(
@@ -362,7 +376,7 @@ MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "mask forgotten",
-            "these are the weights without any mask.",
+            "these are the weights without any mask. (To add −1e−9, a slip for −1e9, comes to the same.)",
             lambda S, mask: _plain_softmax(S),
         ),
         Mistake(
@@ -387,6 +401,22 @@ MASKED_SOFTMAX = Exercise(
             "a forbidden score of 1000 is the maximum of its row, and after the subtraction all that may be read "
             "underflows to 0. Over which keys should the maximum run?",
             lambda S, mask: _shares(np.exp(S - S.max(axis=-1, keepdims=True)) * mask),
+        ),
+        Mistake(
+            "one maximum for the whole matrix",
+            "a row far below the largest score of the matrix underflows to 0. Subtract each row's own maximum.",
+            lambda S, mask: _shares(np.exp(_fill(S, mask) - _fill(S, mask).max())),
+        ),
+        Mistake(
+            "0 times minus infinity",
+            "for a key that may be read you multiply 0 by infinity, and that is no number. Choose between two values "
+            "instead: np.where.",
+            lambda S, mask: _plain_softmax(S + (1 - mask.astype(S.dtype)) * S.dtype.type(-np.inf)),
+        ),
+        Mistake(
+            "mask not broadcast",
+            "to index by a mask, its shape must be that of S. Here an axis may have length 1, or be missing.",
+            _indexed,
         ),
         Mistake(
             "a small number added to the sum",

@@ -103,6 +103,11 @@ SPLIT = Exercise(
             lambda X, h: np.swapaxes(X, 1, 2).reshape(len(X), h, X.shape[1], -1),
         ),
         Mistake(
+            "pieces that overlap",
+            "your pieces begin one component apart. Where does the piece of head 1 begin?",
+            lambda X, h: np.stack([X[..., a : a + X.shape[-1] // h] for a in range(h)], axis=1),
+        ),
+        Mistake(
             "tokens shared out, not components",
             "each of your heads gets some of the tokens, whole. It should get some of the components, of every token.",
             lambda X, h: np.stack(np.split(X, h, axis=1), axis=1),
@@ -136,7 +141,7 @@ def _contribution_cases(rng: np.random.Generator) -> list[tuple]:
         (2, 3, 5, 4, 12),  # B, h, N, d_h, d_model
         (3, 2, 4, 5, 10),
         (2, 4, 3, 2, 8),
-        (3, 2, 5, 3, 7),  # a width of the output that is not h * d_h
+        (3, 2, 5, 3, 10),  # a width of the output that is not h * d_h
         (2, 3, 3, 3, 9),  # equal sizes hide swapped axes
     ]
     return [(rng.normal(size=(B, h, N, d_h)), rng.normal(size=(h * d_h, d))) for B, h, N, d_h, d in sizes]
@@ -194,6 +199,16 @@ CONTRIBUTIONS = Exercise(
             "the first rows for every head",
             "each of your heads meets the same rows of W_O, those of head 0.",
             lambda H, W_O: H @ W_O[: H.shape[3]],
+        ),
+        Mistake(
+            "rows that overlap",
+            "your blocks of rows begin one row apart. Where does the block of head 1 begin?",
+            lambda H, W_O: H @ np.stack([W_O[a : a + H.shape[3]] for a in range(H.shape[1])]),
+        ),
+        Mistake(
+            "d_h made from d_model",
+            "right while d_model is h * d_h. The width of a head can be read from H.",
+            lambda H, W_O: H @ W_O.reshape(H.shape[1], W_O.shape[1] // H.shape[1], -1),
         ),
         Mistake(
             "W_O reshaped to the wrong shape",
@@ -405,18 +420,20 @@ PROPERTIES = Exercise(
     cases=_property_cases,
     success="Right ones pass, and each suspect is caught by another property: go and find the three lines.",
     symptoms=(
-        _says(0, False, "you find that shuffled tokens do not give shuffled outputs, but here they do."),
-        _says(1, False, "you find that a future token changes the past, but here it does not."),
-        _says(2, False, "you find that sentences mix, but here they do not."),
+        _says(
+            0, False, "you find that shuffled tokens do not give shuffled outputs, but here they do, up to rounding."
+        ),
+        _says(1, False, "you find that a future token changes the past, but here it does not, up to rounding."),
+        _says(2, False, "you find that sentences mix, but here they do not, up to rounding."),
         _says(0, True, "shuffled tokens do not give shuffled outputs, and your first verdict does not see it."),
         _says(1, True, "a future token changes the past under a causal mask, and your second verdict does not see it."),
         _says(2, True, "sentences of a batch mix, and your third verdict does not see it."),
     ),
     mistakes=(
         Mistake(
-            "shuffled on one side only",
+            "outputs not in the same order",
             "your first verdict is False for everything. Shuffled tokens give the same outputs in the new order: "
-            "shuffle both sides by the same order, use no mask, and compare by np.allclose.",
+            "shuffle both sides along axis 1 by the same order, use no mask, and compare by np.allclose.",
             lambda attend: (False, _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(
@@ -425,8 +442,9 @@ PROPERTIES = Exercise(
             lambda attend: (_sentences_shuffled(attend), _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(
-            "nothing shuffled",
-            "your first verdict is True for everything. Is your order another one than 0, 1, 2, …?",
+            "a shuffle that shows nothing",
+            "your first verdict is True for everything. Is your order another one than 0, 1, 2, …, and are there more "
+            "than three tokens? Where each head holds one whole token, no order shows it.",
             lambda attend: (True, _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(
@@ -437,9 +455,9 @@ PROPERTIES = Exercise(
             lambda attend: (_is_equivariant(attend, (5, 4, 3, 2, 1, 0)), _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(
-            "every output counted as past",
-            "your second verdict is False for everything. Did the mask reach attend, and did you leave out the output "
-            "of the token that you changed, and those after it? They may change.",
+            "no past is kept",
+            "your second verdict is False for everything. Did the causal mask reach attend, with True for what may be "
+            "read? And did you leave out the outputs of the token that you changed and of those after it?",
             lambda attend: (_is_equivariant(attend), False, _is_separate(attend)),
         ),
         Mistake(
@@ -467,9 +485,9 @@ PROPERTIES = Exercise(
             lambda attend: (_is_equivariant(attend), _is_causal(attend), True),
         ),
         Mistake(
-            "two sentences compared with each other",
-            "your third verdict is False for everything. Keep a sentence, change the others, and compare the kept "
-            "one's outputs before and after.",
+            "the wrong sentences compared",
+            "your third verdict is False for everything. Keep a sentence, change the others, and compare the outputs "
+            "of the kept one, and of it alone, before and after.",
             lambda attend: (_is_equivariant(attend), _is_causal(attend), False),
         ),
         Mistake(

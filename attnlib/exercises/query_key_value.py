@@ -11,9 +11,9 @@ from attnlib.exercises._checking import (
     Mistake,
     Symptom,
     Unreadable,
-    article,
     as_plain_array,
     check,
+    kind,
 )
 from attnlib.single_head import attention, scores, softmax
 
@@ -180,7 +180,7 @@ def _matrices(result: Any, rows: int, rows_are: str, columns: int | None = None)
     if isinstance(result, np.ndarray) and result.ndim == 3:
         result = tuple(result)  # two matrices in one array
     if not isinstance(result, tuple | list) or len(result) != 2:
-        one = f"an array {shape_of(result)}" if isinstance(result, np.ndarray) else article(type(result).__name__)
+        one = f"an array {shape_of(result)}" if isinstance(result, np.ndarray) else kind(result)
         raise Unreadable(f"{one}, but should return two matrices: return W_Q, W_K.")
     matrices = []
     for name, W in zip(("W_Q", "W_K"), map(as_plain_array, result), strict=True):
@@ -374,11 +374,11 @@ FACTOR_FORM = Exercise(
     view=_product,
     success="Your two thin matrices give every pair of tokens the score that M gives it.",
     symptoms=(
+        Symptom("W_Q W_Kᵀ is 0.", lambda case, got: np.allclose(got, 0)),
         Symptom(
             "W_Q W_Kᵀ is symmetric, and M is not.",
             lambda case, got: np.allclose(got, got.T) and not np.allclose(case[0], case[0].T),
         ),
-        Symptom("W_Q W_Kᵀ is 0.", lambda case, got: np.allclose(got, 0)),
     ),
     mistakes=(
         Mistake(

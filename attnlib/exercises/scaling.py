@@ -23,8 +23,12 @@ def _slope_of(spread: Callable[[np.ndarray], float], scale: Callable[[int], floa
     return slope
 
 
-def _slope_without_logs(Q, K, dims):
-    return np.polyfit(dims, [(Q[:, :d] * K[:, :d]).sum(axis=1).var() for d in dims], 1)[0]
+def _line(Q, K, dims, *, x: Callable = np.log, y: Callable = np.log, degree: int = 1):
+    return np.polyfit(x(dims), y([(Q[:, :d] * K[:, :d]).sum(axis=1).var() for d in dims]), degree)
+
+
+def _slope_of_single_products(Q, K, dims):
+    return np.polyfit(np.log(dims), np.log([(Q[:, :d] * K[:, :d]).var() for d in dims]), 1)[0]
 
 
 def _slope_of_all_pairs(Q, K, dims):
@@ -40,7 +44,6 @@ VARIANCE_SLOPE = Exercise(
     reference=_slope_of(np.var),
     cases=_slope_cases,
     success="Near 1: the variance grows in proportion to d_h.",
-    symptoms=(Symptom("your result is not one number.", lambda case, slope: slope.size != 1),),
     mistakes=(
         Mistake(
             "standard deviation",
@@ -50,7 +53,37 @@ VARIANCE_SLOPE = Exercise(
         Mistake(
             "no logarithms",
             "the slope of the variance itself depends on its unit. A power of d is a straight line on which axes?",
-            _slope_without_logs,
+            lambda *case: _line(*case, x=np.asarray, y=np.asarray)[0],
+        ),
+        Mistake(
+            "no logarithm of the variance",
+            "you fit the variance itself against log d. Both axes should be logarithmic.",
+            lambda *case: _line(*case, y=np.asarray)[0],
+        ),
+        Mistake(
+            "no logarithm of the width",
+            "you fit the log of the variance against d itself. Both axes should be logarithmic.",
+            lambda *case: _line(*case, x=np.asarray)[0],
+        ),
+        Mistake(
+            "slope and intercept",
+            "np.polyfit returns both numbers of the line, the highest power first. Which of the two is the slope?",
+            _line,
+        ),
+        Mistake(
+            "intercept",
+            "your number is where the line meets the axis. In what order does np.polyfit return the powers?",
+            lambda *case: _line(*case)[1],
+        ),
+        Mistake(
+            "mean square",
+            "you took the mean of the squares. The variance is measured from the mean, which is not exactly 0 here.",
+            _slope_of(lambda products: (products**2).mean()),
+        ),
+        Mistake(
+            "products not added up",
+            "you took the variance of the single products of components. A dot product is their sum over a row.",
+            _slope_of_single_products,
         ),
         Mistake(
             "axes swapped",
@@ -114,6 +147,21 @@ JACOBIAN = Exercise(
             lambda s: -np.outer(softmax(s), softmax(s)),
         ),
         Mistake(
+            "dot product for outer product",
+            "a @ a is one number, Σ a², and you subtract it everywhere. Each pair of keys needs a product of its own.",
+            lambda s: np.diag(softmax(s)) - softmax(s) @ softmax(s),
+        ),
+        Mistake(
+            "squares for outer product",
+            "a * a multiplies each weight by itself alone. Off the diagonal two different weights meet.",
+            lambda s: np.diag(softmax(s)) - softmax(s) ** 2,
+        ),
+        Mistake(
+            "weights instead of their diagonal matrix",
+            "the first term stands in every row. It belongs on the diagonal alone.",
+            lambda s: softmax(s) - np.outer(softmax(s), softmax(s)),
+        ),
+        Mistake(
             "sign of the outer product",
             "when one score grows, the other weights must shrink. Look at the sign off the diagonal.",
             lambda s: np.diag(softmax(s)) + np.outer(softmax(s), softmax(s)),
@@ -138,7 +186,7 @@ def check_jacobian(fn: Any) -> CheckResult:
 
 
 def _crossover_cases(rng: np.random.Generator) -> list[tuple]:
-    dims = (2, 4, 8, 16, 32, 64, 128)
+    dims = (4, 6, 9, 14, 21, 32, 48, 72, 108)
     return [(rng.normal(size=(queries, dims[-1])), rng.normal(size=(N, dims[-1])), dims) for queries, N in _SIZES]
 
 
@@ -156,11 +204,8 @@ def _crossover(typical: Callable = np.median, pick: Callable = lambda dims, belo
     return crossover
 
 
-def _crossover_of_weights(Q, K, dims):
-    def largest(d, scale):
-        return np.median(softmax(scores(Q[:, :d], K[:, :d], scale=scale)).max(axis=-1))
-
-    return next(d for d in dims if largest(d, 1.0) > largest(d, None))
+def _crossover_with_another_factor(Q, K, dims):
+    return next(d for d in dims if np.median(_norms(Q, K, d, scale=1.0)) < np.median(_norms(Q, K, d, scale=1 / d)))
 
 
 CROSSOVER = Exercise(
@@ -168,11 +213,7 @@ CROSSOVER = Exercise(
     reference=_crossover(),
     cases=_crossover_cases,
     success="The more keys, the later the scale begins to pay.",
-    symptoms=(
-        Symptom(
-            "your result is not one of the values in dims.", lambda case, d: d.size != 1 or d.item() not in case[2]
-        ),
-    ),
+    symptoms=(Symptom("your result is not one of the values in dims.", lambda case, d: d.item() not in case[2]),),
     mistakes=(
         Mistake(
             "the place in the list",
@@ -195,9 +236,16 @@ CROSSOVER = Exercise(
             _crossover(pick=lambda dims, below: dims[below.index(True) - 1]),
         ),
         Mistake(
-            "largest weight instead of the Jacobian",
-            "unscaled weights are sharper at once. Sharper is not yet frozen: compare how the rows answer.",
-            _crossover_of_weights,
+            "always the first width",
+            "you return the first of dims, however many keys there are. Two ways lead there: all components at every "
+            "width, or the largest weight instead of the Jacobian. (Unscaled weights are sharper at once. Sharper is "
+            "not yet frozen.)",
+            lambda Q, K, dims: dims[0],
+        ),
+        Mistake(
+            "another factor",
+            "your scaled rows are flatter than they should be. Is the root there, and of which width?",
+            _crossover_with_another_factor,
         ),
     ),
 )

@@ -25,6 +25,11 @@ def _over_axis(axis: int | None) -> Callable:
     return wrong
 
 
+def _naive(axis: int) -> Callable:
+    """Return a softmax over `axis` that subtracts nothing."""
+    return lambda S: np.exp(S) / np.exp(S).sum(axis=axis, keepdims=True)
+
+
 def _less(top: Callable) -> Callable:
     """Return a softmax that subtracts `top(S)` before it exponentiates."""
 
@@ -71,6 +76,18 @@ SOFTMAX = Exercise(
             _over_axis(1),
         ),
         Mistake(
+            "softmax over the first axis",
+            "axis 0 are the queries of a matrix, and with a batch in front the sentences. Each query shares out its "
+            "own weight: which axis are the keys?",
+            _over_axis(0),
+        ),
+        Mistake(
+            "softmax over the first axis, and overflow",
+            "axis 0 are the queries of a matrix, and with a batch in front the sentences. Which axis are the keys? "
+            "(And what happens to e^1000?)",
+            _naive(0),
+        ),
+        Mistake(
             "softmax over everything",
             "your whole matrix sums to 1. Every query has a weight of 1 to share, not the sentence as a whole.",
             _over_axis(None),
@@ -79,12 +96,18 @@ SOFTMAX = Exercise(
             "overflow",
             "right for small scores, but e^1000 is too large for a float. What may be subtracted from a row "
             "without changing its weights?",
-            lambda S: np.exp(S) / np.exp(S).sum(axis=-1, keepdims=True),
+            _naive(-1),
         ),
         Mistake(
             "one maximum for the whole matrix",
             "a row far below the largest score of the matrix underflows to 0/0. Subtract each row's own maximum.",
             _less(lambda S: S.max()),
+        ),
+        Mistake(
+            "maximum subtracted above the line only",
+            "the exponentials that you divide have lost the maximum, those in the sum have not. It cancels only if "
+            "both lose it.",
+            lambda S: _exps(S) / np.exp(S).sum(axis=-1, keepdims=True),
         ),
         Mistake(
             "mean subtracted, not the maximum",
@@ -182,16 +205,18 @@ def _with(weights: Callable) -> Callable:
     return lambda Q, K, V: weights(Q @ K.T / np.sqrt(Q.shape[-1])) @ V
 
 
-def _naive(axis: int) -> Callable:
-    """Return a softmax over `axis` that subtracts nothing."""
-    return lambda S: np.exp(S) / np.exp(S).sum(axis=axis, keepdims=True)
-
-
 def _only_if(fits: Callable, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Return the right output where `fits(Q, K, V)`; raise, as an array of the wrong size would, elsewhere."""
     if not fits(Q, K, V):
         raise ValueError("could not broadcast")
     return attention(Q, K, V).H
+
+
+def _as_many_as_queries(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """Loop over as many keys as there are queries; raise, as such a loop would, where there are fewer."""
+    if len(K) < len(Q):
+        raise IndexError("out of bounds")
+    return attention(Q, K[: len(Q)], V[: len(Q)]).H
 
 
 def _outside_values(case: tuple, H: np.ndarray) -> bool:
@@ -225,6 +250,11 @@ ATTENTION = Exercise(
             "divided by d_h, not by its root",
             "your scores are too small, and your weights too even: as if the scale had been applied twice.",
             _scaled(lambda Q, K, V: 1 / Q.shape[1]),
+        ),
+        Mistake(
+            "divided by half of d_h",
+            "your scores are divided by d_h / 2. In Python ** comes before /: what is d_h ** 1/2?",
+            _scaled(lambda Q, K, V: 2 / Q.shape[1]),
         ),
         Mistake(
             "scale inverted",
@@ -277,6 +307,11 @@ ATTENTION = Exercise(
             "right for small scores; with large ones an exponential becomes infinite. What did the softmax exercise "
             "subtract first?",
             _with(_naive(-1)),
+        ),
+        Mistake(
+            "one maximum for the whole matrix",
+            "a row far below the largest score of the matrix underflows to 0/0. Subtract each row's own maximum.",
+            _with(_less(lambda S: S.max())),
         ),
         Mistake(
             "no scale, and overflow",
@@ -351,6 +386,12 @@ ATTENTION = Exercise(
             lambda *QKV: _only_if(lambda Q, K, V: len(Q) == len(K), *QKV),
         ),
         Mistake(
+            "no more keys than queries",
+            "your loop over the keys counts the queries: further keys are never read, and with fewer it runs past the "
+            "end. How many keys are there?",
+            _as_many_as_queries,
+        ),
+        Mistake(
             "values as wide as queries",
             "right when values are as wide as queries. Which of your sizes is taken from Q and belongs to V?",
             lambda *QKV: _only_if(lambda Q, K, V: Q.shape[1] == V.shape[1], *QKV),
@@ -376,6 +417,7 @@ def _cross_cases(rng: np.random.Generator) -> list[tuple]:
         (4, 2, 5, 7, 3, 6),
         (2, 4, 4, 6, 3, 5),  # sentences of one length: here a source taken for the other keeps its shape
         (2, 5, 5, 3, 3, 3),  # and here so does a matrix, or a missing projection
+        (3, 2, 3, 4, 3, 5),  # and here K with all three axes reversed
     ]
     return [
         (
@@ -460,6 +502,38 @@ CROSS_ATTENTION = Exercise(
             lambda X, C, W_Q, W_K, W_V: _head(X @ W_Q, C @ W_K, C @ W_V, width=1),
         ),
         Mistake(
+            "scaled by the number of queries",
+            "your scale is made from the length of X. With a batch in front, which axis of Q is its width?",
+            lambda X, C, W_Q, W_K, W_V: _head(X @ W_Q, C @ W_K, C @ W_V, width=X.shape[1]),
+        ),
+        Mistake(
+            "scaled twice",
+            "your scores are divided by d_h: the scale stands in two places.",
+            lambda X, C, W_Q, W_K, W_V: _head(X @ W_Q, C @ W_K, C @ W_V, width=W_Q.shape[1] ** 2),
+        ),
+        Mistake(
+            "all three axes reversed",
+            "with a batch in front, .T takes the batch along. Only the last two axes should change places.",
+            lambda X, C, W_Q, W_K, W_V: softmax((X @ W_Q) @ (C @ W_K).T / np.sqrt(W_Q.shape[1])) @ (C @ W_V),
+        ),
+        Mistake(
+            "reshape instead of a transpose",
+            "reshape gives the shape of the transposed keys, but it moves no number: your columns are not the keys.",
+            lambda X, C, W_Q, W_K, W_V: (
+                softmax((X @ W_Q) @ (C @ W_K).reshape(len(C), W_K.shape[1], -1) / np.sqrt(W_Q.shape[1])) @ (C @ W_V)
+            ),
+        ),
+        Mistake(
+            "no softmax",
+            "your scores themselves weigh the values: they can be negative and do not sum to 1.",
+            lambda X, C, W_Q, W_K, W_V: _head(X @ W_Q, C @ W_K, C @ W_V, weights=lambda S: S),
+        ),
+        Mistake(
+            "weights returned",
+            "what you return is A, how much is read. The output is what was read.",
+            lambda X, C, W_Q, W_K, W_V: attention(X @ W_Q, C @ W_K, C @ W_V).A,
+        ),
+        Mistake(
             "softmax over the queries",
             "with a batch in front, axis 1 of the scores is the queries. Each query shares its weight over the keys.",
             lambda X, C, W_Q, W_K, W_V: _head(X @ W_Q, C @ W_K, C @ W_V, weights=_over_axis(1)),
@@ -537,6 +611,11 @@ QUERY_GRADIENT = Exercise(
                 np.einsum("ij,jv,jh->ivh", attention(Q, K, V).A, V - V.mean(axis=0), K - K.mean(axis=0))
                 / np.sqrt(Q.shape[1])
             ),
+        ),
+        Mistake(
+            "keys measured from their plain mean",
+            "you subtract the mean of all keys. The formula's mean is another one for each query: by which weights?",
+            lambda Q, K, V: np.einsum("ij,jv,jh->ivh", attention(Q, K, V).A, V, K - K.mean(axis=0)) / Q.shape[1] ** 0.5,
         ),
         Mistake(
             "divided by the number of keys",

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attnlib import exercises
 from attnlib.exercises import CATALOGUE
@@ -101,6 +102,38 @@ def test_nothing_came_back():
     assert "forgotten return" in judge(CATALOGUE["softmax"], lambda S: None).message
 
 
+def test_nothing_came_back_for_some_inputs_only():
+    right = CATALOGUE["rotation"].reference
+    message = judge(CATALOGUE["rotation"], lambda delta, d: right(delta, d) if delta >= 0 else None).message
+    assert "on delta = -2, d_model = 8 nothing came back, elsewhere something did" in message
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "rotation", "factor_form", "softmax", "jacobian", "contributions"])
+@pytest.mark.parametrize("kind", [np.float32, torch.float64, torch.float32])
+def test_a_right_answer_passes_in_another_precision_and_as_a_tensor(name, kind):
+    def convert(x):
+        return torch.tensor(x, dtype=kind) if isinstance(kind, torch.dtype) else x.astype(kind)
+
+    def answer(*arguments):
+        right = CATALOGUE[name].reference(*arguments)
+        return tuple(map(convert, right)) if isinstance(right, tuple) else convert(right)
+
+    result = judge(CATALOGUE[name], answer)
+    assert result, result.message
+
+
+def test_a_small_error_is_called_small():
+    result = judge(CATALOGUE["jacobian"], lambda s: CATALOGUE["jacobian"].reference(s) + 1e-7)
+    assert not result
+    assert "nearly right, off by up to 1e-07" in result.message
+
+
+def test_one_number_is_asked_for_in_words():
+    assert (
+        "has shape [3], but should be one number" in judge(CATALOGUE["variance_slope"], lambda *case: [1, 2, 3]).message
+    )
+
+
 def test_exception_is_quoted_with_the_shapes_that_caused_it():
     assert "S [2, 3] your function raised RuntimeError: boom" in judge(CATALOGUE["softmax"], boom).message
 
@@ -117,3 +150,8 @@ def test_hints_do_not_give_the_answer_away():
 def test_result_is_true_only_when_right():
     assert bool(exercises.CheckResult(True, "Right")) is True
     assert bool(exercises.CheckResult(False, "Not yet", "overflow")) is False
+
+
+def test_a_look_at_a_wrong_result_warns_nobody(recwarn):
+    judge(CATALOGUE["masked_softmax"], lambda S, mask: np.where(mask, S, -np.inf).astype(S.dtype))
+    assert not recwarn.list

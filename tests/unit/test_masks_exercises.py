@@ -63,3 +63,26 @@ def test_what_is_not_in_the_catalogue_is_still_described(name, wrong, said):
 def test_inputs_name_their_dtype_where_it_counts():
     message = judge(CATALOGUE["masked_softmax"], lambda S, mask: S + mask).message
     assert "on S [3, 5] float64, mask [3, 5] bool " in message
+
+
+def filled(value):
+    return lambda S, mask: _softmax(np.where(mask, S, np.array(value, S.dtype)))
+
+
+def _softmax(S):
+    exps = np.exp(S - S.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "mistake"),
+    [
+        (filled(0), "scores multiplied by 0"),
+        (filled(-1e-9), "scores multiplied by 0"),
+        (filled(-1e4), "a finite number for minus infinity"),
+        (lambda S, mask: _softmax(S + np.where(mask, 0, -1e-9).astype(S.dtype)), "mask forgotten"),
+    ],
+)
+def test_what_comes_to_the_same_is_named_alike(wrong, mistake):
+    result = judge(CATALOGUE["masked_softmax"], wrong)
+    assert result.mistake == mistake

@@ -108,3 +108,23 @@ def test_what_is_not_in_the_catalogue_gets_a_sentence_that_helps(name, wrong, me
     assert not result
     assert result.mistake is None
     assert message in result.message
+
+
+def test_a_shuffle_of_three_tokens_is_not_called_none():
+    three = X[:, :3]
+
+    def shuffles_three(attend):
+        order = [2, 0, 1]
+        return bool(np.allclose(attend(three[:, order]), attend(three)[:, order])), causal(attend), separate(attend)
+
+    result = judge(CATALOGUE["properties"], shuffles_three)
+    assert result.mistake == "a shuffle that shows nothing"
+    assert "more than three tokens" in result.message.replace("\n", " ")
+
+
+def test_a_causal_mask_that_is_forgotten_is_not_called_an_output_too_many():
+    def without_mask(attend):
+        changed = np.concatenate([X[:, :4], -X[:, 4:]], axis=1)
+        return equivariant(attend), bool(np.allclose(attend(changed)[:, :4], attend(X)[:, :4])), separate(attend)
+
+    assert judge(CATALOGUE["properties"], without_mask).mistake == "no past is kept"

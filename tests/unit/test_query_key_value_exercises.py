@@ -81,6 +81,12 @@ def test_every_pair_of_factors_is_right(answer):
         ("previous_token", lambda d_tok, N: (np.eye(N), np.eye(N)), "d_tok + N = 8 rows"),
         ("previous_token", lambda d_tok, N: (np.ones((d_tok + N, 2)), np.ones((d_tok + N, 3))), "different widths"),
         ("previous_token", lambda d_tok, N: ("W_Q", "W_K"), "W_Q that is no matrix"),
+        (
+            "previous_token",
+            lambda d_tok, N: (np.ones((d_tok + N, 2)),) * 3,
+            "a tuple of 3 things, but should return two",
+        ),
+        ("factor_form", lambda M, d_h: np.zeros((2, len(M), d_h)), "W_Q W_Kᵀ is 0."),
         ("factor_form", lambda M, d_h: (M, np.eye(len(M))), "queries and keys have d_h = 3 components"),
         ("factor_form", lambda M, d_h: np.linalg.svd(M), "should return two matrices"),
         ("factor_form", lambda M, d_h: (M[:d_h], M[:d_h]), "it needs d_model = 5 rows"),

@@ -87,4 +87,4 @@ def test_symptoms_are_named_where_no_mistake_is_recognised(exercise, symptom, an
 
 def test_a_tuple_is_named_not_called_an_error():
     message = judge(CATALOGUE["attention"], lambda Q, K, V: (Q, K, V)).message
-    assert message == "Not yet: your function returns a tuple, not an array of numbers."
+    assert message == "Not yet: your function returns a tuple of 3 things, not an array of numbers."
