@@ -31,7 +31,6 @@ book: $(VENV)/.book ## build the book; every warning is an error
 	@echo "The book: $(HTML)/index.html, $$(find $(HTML)/book -name '*.html' | wc -l | tr -d ' ') pages. Open it, or: make serve"
 
 test: check-lint check-unit check-shapes check-notebooks check-browser ## lint, unit tests, notebooks, book, browser
-	@echo "All tests passed. The book that they looked at: $(HTML)/index.html"
 
 test-slow: $(VENV)/.dev ## the tests that take minutes
 	$(PYTEST) -m slow tests; code=$$?; [ $$code -eq 5 ] && echo "No slow tests yet." || exit $$code
