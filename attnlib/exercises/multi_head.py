@@ -442,9 +442,9 @@ PROPERTIES = Exercise(
             lambda attend: (_sentences_shuffled(attend), _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(
-            "a shuffle that shows nothing",
-            "your first verdict is True for everything. Is your order another one than 0, 1, 2, …, and are there more "
-            "than three tokens? Where each head holds one whole token, no order shows it.",
+            "nothing shuffled",
+            "your first verdict is True for everything. Is your order another one than 0, 1, 2, …? (A random order of "
+            "two or three tokens is often just that.)",
             lambda attend: (True, _is_causal(attend), _is_separate(attend)),
         ),
         Mistake(

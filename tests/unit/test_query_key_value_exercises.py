@@ -84,7 +84,7 @@ def test_every_pair_of_factors_is_right(answer):
         (
             "previous_token",
             lambda d_tok, N: (np.ones((d_tok + N, 2)),) * 3,
-            "a tuple of 3 things, but should return two",
+            "a tuple of 3 things, but",
         ),
         ("factor_form", lambda M, d_h: np.zeros((2, len(M), d_h)), "W_Q W_Kᵀ is 0."),
         ("factor_form", lambda M, d_h: (M, np.eye(len(M))), "queries and keys have d_h = 3 components"),

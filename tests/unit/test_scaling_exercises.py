@@ -15,6 +15,7 @@ def first_width(Q, K, dims, *, scale=lambda d: d**-0.5, cut=True):
         bare, scaled = (jacobian_norm(softmax(scores(Q[:, few], K[:, few], scale=c))) for c in (1.0, scale(d)))
         if np.median(bare) < np.median(scaled):
             return d
+    return None
 
 
 @pytest.mark.parametrize("number", [int, float, np.float32])
