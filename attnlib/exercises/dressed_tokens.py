@@ -229,12 +229,12 @@ RESIDUAL_KNOB = Exercise(
         ),
         Mistake(
             "norm before the sum",
-            "you normalise what was read and add X afterwards. Post-norm normalises the sum.",
+            "you normalize what was read and add X afterward. Post-norm normalizes the sum.",
             lambda X, read, knob, gain, shift: knob * X + _norm(read) * gain + shift,
         ),
         Mistake(
             "X normalised, not the sum",
-            "you normalise X and add what was read. Post-norm adds first.",
+            "you normalize X and add what was read. Post-norm adds first.",
             lambda X, read, knob, gain, shift: knob * (_norm(X) * gain + shift) + read,
         ),
         Mistake(
@@ -245,7 +245,7 @@ RESIDUAL_KNOB = Exercise(
         Mistake(
             "norm over the tokens",
             "you take mean and variance over the words of a sentence, so every token depends on all others. Each "
-            "token is normalised by itself: over which axis?",
+            "token is normalized by itself: over which axis?",
             lambda X, read, knob, gain, shift: _norm(knob * X + read, axis=-2) * gain + shift,
         ),
         Mistake(
@@ -347,7 +347,7 @@ REACH = Exercise(
     mistakes=(
         Mistake(
             "one layer only",
-            "that is the window mask itself. What have the neighbours read before they are read?",
+            "that is the window mask itself. What have the neighbors read before they are read?",
             lambda N, window, L: _band(N, window),
         ),
         Mistake(
@@ -388,7 +388,7 @@ REACH = Exercise(
         ),
         Mistake(
             "window doubled by each layer",
-            "you double the reach in each layer. A token's neighbours bring what lies one window further, not twice "
+            "you double the reach in each layer. A token's neighbors bring what lies one window further, not twice "
             "as far.",
             lambda N, window, L: _band(N, window * 2 ** (L - 1)),
         ),

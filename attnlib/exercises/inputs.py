@@ -326,7 +326,7 @@ ROTATION = Exercise(
         ),
         Mistake(
             "blocks for the other layout",
-            "your matrix fits codes with all sines first. Here the two members of a pair are neighbours, so the "
+            "your matrix fits codes with all sines first. Here the two members of a pair are neighbors, so the "
             "blocks sit on the diagonal.",
             _halves,
         ),

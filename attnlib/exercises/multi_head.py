@@ -64,7 +64,7 @@ SPLIT = Exercise(
         ),
         Mistake(
             "components dealt out like cards",
-            "your head 0 takes every h-th component. A head takes d_h neighbours: which of the two numbers h and d_h "
+            "your head 0 takes every h-th component. A head takes d_h neighbors: which of the two numbers h and d_h "
             "comes last in the reshape?",
             lambda X, h: np.stack([X[..., a::h] for a in range(h)], axis=1),
         ),
@@ -99,7 +99,7 @@ SPLIT = Exercise(
         Mistake(
             "transposed before the reshape",
             "you swapped tokens and components, and then a reshape cut wherever it came out. Cut first, while a "
-            "token's components are neighbours in memory.",
+            "token's components are neighbors in memory.",
             lambda X, h: np.swapaxes(X, 1, 2).reshape(len(X), h, X.shape[1], -1),
         ),
         Mistake(
@@ -192,7 +192,7 @@ CONTRIBUTIONS = Exercise(
         ),
         Mistake(
             "rows dealt out like cards",
-            "your head a meets every h-th row of W_O. In concat the components of one head are neighbours.",
+            "your head a meets every h-th row of W_O. In concat the components of one head are neighbors.",
             lambda H, W_O: H @ np.stack([W_O[a :: H.shape[1]] for a in range(H.shape[1])]),
         ),
         Mistake(
@@ -449,7 +449,7 @@ PROPERTIES = Exercise(
         ),
         Mistake(
             "too regular a shuffle",
-            "one of the bugs mixes tokens in groups of neighbours, one group a head. Where 3 heads divide the tokens "
+            "one of the bugs mixes tokens in groups of neighbors, one group a head. Where 3 heads divide the tokens "
             "evenly, an order that keeps the groups together (such as the reverse) does not show it. Take a random "
             "order of 5 or 7 tokens.",
             lambda attend: (_is_equivariant(attend, (5, 4, 3, 2, 1, 0)), _is_causal(attend), _is_separate(attend)),

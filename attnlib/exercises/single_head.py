@@ -650,7 +650,7 @@ QUERY_GRADIENT = Exercise(
         ),
         Mistake(
             "sign reversed",
-            "a query that moves towards a key reads more of its value; in your result it reads less.",
+            "a query that moves toward a key reads more of its value; in your result it reads less.",
             lambda Q, K, V: -_query_gradient(Q, K, V),
         ),
     ),

@@ -78,7 +78,7 @@ def show_shares(
         ax.annotate(label, (N, 1.02), xycoords=("data", "axes fraction"), ha=side, va="bottom")
     _log_lengths(ax, ticks)
     ax.set(xlim=(lengths[0], lengths[-1]), ylim=(0, 1), ylabel="share of the multiply-adds")
-    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     return ax
 
 

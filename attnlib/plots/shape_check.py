@@ -25,7 +25,7 @@ _FLOW = (  # tensors, the axes by lane, and what happened on the way to them
     (("H",), {"B": "B", "h": "h", "N_q": "N", "d": "d_h"}, "$AV$: sum over\nthe keys"),
     (("concat", "output"), {"B": "B", "N_q": "N", "width": r"d_\mathrm{model}"}, "join\nand project"),
 )
-_LANES = {"B": 1.75, "h": 2.41, "N_q": 3.07, "N_k": 3.73, "d": 4.39, "width": 4.06}
+_LANES = {"B": 1.75, "h": 2.49, "N_q": 3.15, "N_k": 3.81, "d": 4.47, "width": 4.14}
 _CHIP, _TALL, _STEP = 0.56, 0.5, 1.06
 
 
@@ -55,10 +55,10 @@ def show_axes(shapes: Mapping[str, tuple[int, ...]]) -> Figure:
     if missing:
         raise ValueError(f"shapes has no entry for {', '.join(missing)}: give what attnlib.shape_table returns.")
     height = len(_FLOW) * _STEP - (_STEP - _TALL) + 0.4
-    ax = canvas(4.8, height)
+    ax = canvas(4.88, height)
     top, before = height - 0.3, {}
     for lane, name in {"B": "sentences", "h": "heads", "N_q": "tokens", "N_k": "keys"}.items():
-        ax.text(_LANES[lane], height - 0.02, name, ha="center", va="top", color=FAINT, fontsize=11)
+        ax.text(_LANES[lane], height - 0.02, name, ha="center", va="top", color=FAINT, fontsize=10.5)
     for names, axes, step in _FLOW:
         _draw_row(ax, names, axes, [shapes[name] for name in names], top)
         if step:
