@@ -59,10 +59,10 @@ check-lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 
 check-unit: $(VENV)/.dev
-	$(PYTEST) --doctest-modules attnlib $(wildcard tests/unit tests/plots tests/notebooks) tests/test_project.py
+	$(PYTEST) --doctest-modules attnlib tests/unit tests/plots tests/notebooks tests/test_project.py
 
 check-shapes: $(VENV)/.dev
-	$(PYTEST) --jaxtyping-packages=attnlib,beartype.beartype $(wildcard tests/agreement tests/property)
+	$(PYTEST) --jaxtyping-packages=attnlib,beartype.beartype tests/agreement tests/property
 
 check-notebooks: $(VENV)/.dev
 	$(PYTEST) --nbval --nbval-current-env book

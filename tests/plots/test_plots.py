@@ -63,15 +63,6 @@ from attnlib.properties import TESTS
 KEYS = ["k0", "k1", "k2"]
 
 
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    """Each test starts with the book's style and without figures."""
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
-
-
 def texts(axis_labels):
     return [label.get_text() for label in axis_labels]
 

@@ -6,25 +6,15 @@ import pytest
 
 matplotlib.use("agg")
 
-from matplotlib import pyplot as plt
 from matplotlib.patches import PathPatch
 
 from attnlib import causal_mask, padding_mask
-from attnlib.plots import compare_weights, show_influence, show_masks, use_style
+from attnlib.plots import compare_weights, show_influence, show_masks
 
 WORDS = ["the", "bank", "rose", "[PAD]"]
 N = len(WORDS)
 CAUSAL = causal_mask(N)
 PADDING = padding_mask(np.array([[1, 2, 3, 0]]), 0)[0]  # one row, for every query
-
-
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    """Each test starts with the book's style and without figures."""
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
 
 
 def panels(fig):

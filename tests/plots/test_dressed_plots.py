@@ -6,17 +6,8 @@ import pytest
 
 matplotlib.use("agg")
 
-from matplotlib import pyplot as plt
 
-from attnlib.plots import show_cosines, show_interaction, show_paths, use_style
-
-
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
+from attnlib.plots import show_cosines, show_interaction, show_paths
 
 
 def test_each_line_of_cosines_starts_at_the_bare_tokens():

@@ -6,18 +6,8 @@ import pytest
 
 matplotlib.use("agg")
 
-from matplotlib import pyplot as plt
 
-from attnlib.plots import notebook, show_growth, show_remedies, show_shares, show_wall, use_style
-
-
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
-
+from attnlib.plots import notebook, show_growth, show_remedies, show_shares, show_wall
 
 SHARES = {"FFN": [0.6, 0.3, 0.0], "projections": [0.4, 0.3, 0.2], "S": [0, 0.2, 0.4], "H": [0, 0.2, 0.4]}
 

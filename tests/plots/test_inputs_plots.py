@@ -1,22 +1,12 @@
 """The figures of chapter 1 show what their captions say."""
 
-import matplotlib
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from attnlib import example, sinusoidal_positions
-from attnlib.plots import lookup, show_gram, show_norms, show_positions, use_style
+from attnlib.plots import lookup, show_gram, show_norms, show_positions
 
 EX = example()
-
-
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
 
 
 def test_lookup_makes_a_repeated_word_bold_in_both_places_and_in_the_table():

@@ -5,18 +5,11 @@ import numpy as np
 import pytest
 
 matplotlib.use("agg")
-from matplotlib import pyplot as plt
 
 from attnlib import plots
 
 V = np.array([[2.0, 4.0], [0.0, 1.0], [4.0, 0.0]])
 a = np.array([0.25, 0.25, 0.5])
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def points(ax, marker):

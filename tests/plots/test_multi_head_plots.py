@@ -8,22 +8,11 @@ matplotlib.use("agg")
 
 import itertools
 
-from matplotlib import pyplot as plt
-
 from attnlib import concat_heads, split_heads
-from attnlib.plots import show_contributions, show_memory, use_style
+from attnlib.plots import show_contributions, show_memory
 
 WORDS = ["the", "bank", "rose"]
 PLACES = np.arange(3 * 4).reshape(3, 4)  # 3 tokens, 2 heads of width 2
-
-
-@pytest.fixture(autouse=True)
-def fresh_figures():
-    """Each test starts with the book's style and without figures."""
-    with matplotlib.rc_context():
-        use_style()
-        yield
-    plt.close("all")
 
 
 def lines(fig):
