@@ -12,16 +12,35 @@ from attnlib.complexity import (
     softmax_operations,
     tensor_bytes,
 )
+from attnlib.efficient import (
+    KVCache,
+    chunked_attention,
+    decode_step,
+    elu_plus_one,
+    linear_attention,
+    linear_attention_step,
+    rotate,
+    sliding_window_attention,
+)
 from attnlib.examples import Example, example
 from attnlib.inputs import Vocabulary, add_positions, embed, sinusoidal_positions
 from attnlib.layers import LayerTrace, LayerWeights, encode, encoder_layer, feed_forward, gelu, layer_norm, relu
 from attnlib.masks import apply_mask, causal_mask, padding_mask
-from attnlib.measure import effective_keys, influence, jacobian_norm, move_each_token, softmax_jacobian
+from attnlib.measure import (
+    effective_keys,
+    induction_score,
+    induction_targets,
+    influence,
+    jacobian_norm,
+    move_each_token,
+    softmax_jacobian,
+)
 from attnlib.multi_head import (
     AttentionTrace,
     MultiHeadWeights,
     concat_heads,
     multi_head_attention,
+    repeat_heads,
     split_heads,
 )
 from attnlib.shapes import check_shapes, shape_table
@@ -31,6 +50,7 @@ __all__ = [
     "AttentionResult",
     "AttentionTrace",
     "Example",
+    "KVCache",
     "LayerTrace",
     "LayerWeights",
     "MultiHeadWeights",
@@ -42,19 +62,26 @@ __all__ = [
     "causal_mask",
     "causal_pairs",
     "check_shapes",
+    "chunked_attention",
     "concat_heads",
     "cpu_seconds",
     "crossover_length",
+    "decode_step",
     "effective_keys",
+    "elu_plus_one",
     "embed",
     "encode",
     "encoder_layer",
     "example",
     "feed_forward",
     "gelu",
+    "induction_score",
+    "induction_targets",
     "influence",
     "jacobian_norm",
     "layer_norm",
+    "linear_attention",
+    "linear_attention_step",
     "longest_context",
     "move_each_token",
     "multi_head_attention",
@@ -64,9 +91,12 @@ __all__ = [
     "project",
     "published_models",
     "relu",
+    "repeat_heads",
+    "rotate",
     "scores",
     "shape_table",
     "sinusoidal_positions",
+    "sliding_window_attention",
     "softmax",
     "softmax_jacobian",
     "softmax_operations",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from attnlib._arrays import check_whole
-from attnlib.multi_head import check_heads
+from attnlib.multi_head import check_heads, check_kv_heads
 
 
 class _Sizes(NamedTuple):
@@ -20,9 +20,10 @@ class _Sizes(NamedTuple):
     h: int
     d_h: int
     d_v: int
+    h_kv: int
 
 
-def _sizes(B, N_q, d_model, h, N_k, d_context, d_h, d_v) -> _Sizes:
+def _sizes(B, N_q, d_model, h, N_k, d_context, d_h, d_v, h_kv=None) -> _Sizes:
     """Return all sizes as checked whole numbers; what is None gets what it has in plain self-attention."""
     B, N_q, d_model, h = (
         check_whole(name, value, least=1) for name, value in {"B": B, "N_q": N_q, "d_model": d_model, "h": h}.items()
@@ -33,7 +34,7 @@ def _sizes(B, N_q, d_model, h, N_k, d_context, d_h, d_v) -> _Sizes:
     N_k = N_q if N_k is None else check_whole("N_k", N_k, least=1)
     d_context = d_model if d_context is None else check_whole("d_context", d_context, least=1)
     d_v = d_h if d_v is None else check_whole("d_v", d_v, least=1)
-    return _Sizes(B, N_q, N_k, d_model, d_context, h, d_h, d_v)
+    return _Sizes(B, N_q, N_k, d_model, d_context, h, d_h, d_v, check_kv_heads(h_kv, h))
 
 
 def multiply_adds(
@@ -47,6 +48,7 @@ def multiply_adds(
     d_h: int | None = None,
     d_v: int | None = None,
     d_ff: int = 0,
+    h_kv: int | None = None,
 ) -> dict[str, int]:
     r"""Count the multiply-adds of one layer, step by step. Twice as many are its FLOPs.
 
@@ -55,9 +57,9 @@ def multiply_adds(
         \begin{aligned}
         Q &: B N_q\, d_\mathrm{model}\, h d_h &
         S = QK^{\mathsf T} &: B h\, N_q N_k\, d_h \\
-        K &: B N_k\, d_\mathrm{context}\, h d_h &
+        K &: B N_k\, d_\mathrm{context}\, h_{kv} d_h &
         H = AV &: B h\, N_q N_k\, d_v \\
-        V &: B N_k\, d_\mathrm{context}\, h d_v &
+        V &: B N_k\, d_\mathrm{context}\, h_{kv} d_v &
         \text{output} &: B N_q\, h d_v\, d_\mathrm{model} \\
         & & \text{FFN} &: 2 B N_q\, d_\mathrm{model}\, d_\mathrm{ff}
         \end{aligned}
@@ -74,6 +76,8 @@ def multiply_adds(
         Widths of a head's keys and values; d_h is d_model / h unless given, and d_v is d_h.
     d_ff : int
         Hidden width of the feed-forward network; 0 for a layer without one.
+    h_kv : int, optional
+        Heads of keys and values; h unless given.
 
     Returns
     -------
@@ -91,12 +95,12 @@ def multiply_adds(
     >>> multiply_adds(B=2, N_q=7, d_model=12, h=3)
     {'Q': 2016, 'K': 2016, 'V': 2016, 'S': 1176, 'A': 0, 'H': 1176, 'output': 2016, 'FFN': 0}
     """
-    s = _sizes(B, N_q, d_model, h, N_k, d_context, d_h, d_v)
+    s = _sizes(B, N_q, d_model, h, N_k, d_context, d_h, d_v, h_kv)
     d_ff = check_whole("d_ff", d_ff, least=0)
     return {
         "Q": s.B * s.N_q * s.d_model * s.h * s.d_h,
-        "K": s.B * s.N_k * s.d_context * s.h * s.d_h,
-        "V": s.B * s.N_k * s.d_context * s.h * s.d_v,
+        "K": s.B * s.N_k * s.d_context * s.h_kv * s.d_h,
+        "V": s.B * s.N_k * s.d_context * s.h_kv * s.d_v,
         "S": s.B * s.h * s.N_q * s.N_k * s.d_h,
         "A": 0,
         "H": s.B * s.h * s.N_q * s.N_k * s.d_v,
@@ -143,6 +147,7 @@ def tensor_bytes(
     d_h: int | None = None,
     d_v: int | None = None,
     d_ff: int = 0,
+    h_kv: int | None = None,
 ) -> dict[str, int]:
     r"""Count the bytes of every tensor of one layer: its numbers times the bytes of one number.
 
@@ -153,7 +158,7 @@ def tensor_bytes(
     B, N_q, d_model, h : int
     itemsize : int
         Bytes of one number: 8 for float64, 4 for float32, 2 for half precision.
-    N_k, d_h, d_v, d_ff : int, optional
+    N_k, d_h, d_v, d_ff, h_kv : int, optional
         As in `multiply_adds`.
 
     Returns
@@ -167,15 +172,15 @@ def tensor_bytes(
     >>> tensor_bytes(B=2, N_q=7, d_model=12, h=3, itemsize=8)["S"]
     2352
     """
-    s = _sizes(B, N_q, d_model, h, N_k, None, d_h, d_v)
+    s = _sizes(B, N_q, d_model, h, N_k, None, d_h, d_v, h_kv)
     itemsize = check_whole("itemsize", itemsize, least=1)
     d_ff = check_whole("d_ff", d_ff, least=0)
     queries, keys, pairs = s.B * s.N_q, s.B * s.N_k, s.B * s.h * s.N_q * s.N_k
     numbers = {
         "X": queries * s.d_model,
         "Q": queries * s.h * s.d_h,
-        "K": keys * s.h * s.d_h,
-        "V": keys * s.h * s.d_v,
+        "K": keys * s.h_kv * s.d_h,
+        "V": keys * s.h_kv * s.d_v,
         "S": pairs,
         "S_masked": pairs,
         "A": pairs,

@@ -88,6 +88,46 @@ def check_heads(h: Any, width: int, name: str) -> int:
     return h
 
 
+def repeat_heads(K: Float[Any, "B h_kv N d_h"], h: int) -> Float[Any, "B {h} N d_h"]:
+    r"""Give each of h query heads its keys (or values): head a reads those of head a * h_kv // h.
+
+    .. math:: (0, \ldots, h_{kv} - 1) \to (0, 0, 1, 1, \ldots), \quad \text{each } h / h_{kv} \text{ times}
+
+    Parameters
+    ----------
+    K : array, shape (B, h_kv, N, d_h)
+    h : int
+        Number of query heads; h_kv divides it.
+
+    Returns
+    -------
+    array, shape (B, h, N, d_h)
+
+    References
+    ----------
+    Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models", 2023, section 2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> repeat_heads(np.array([1.0, 2.0]).reshape(1, 2, 1, 1), 6).ravel()
+    array([1., 1., 1., 2., 2., 2.])
+    """
+    h_kv = K.shape[1]
+    return K if h_kv == h else namespace(K=K).repeat(K, h // h_kv, axis=1)
+
+
+def check_kv_heads(h_kv: Any, h: Any) -> int:
+    """Return h_kv, or h where it is None; raise unless it is a whole number of at least 1 that divides h."""
+    h = check_whole("h", h, least=1)
+    h_kv = h if h_kv is None else check_whole("h_kv", h_kv, least=1)
+    if h % h_kv:
+        raise ValueError(
+            f"h = {h} is not divisible by h_kv = {h_kv}: every head of keys and values serves h / h_kv query heads."
+        )
+    return h_kv
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiHeadWeights:
     """The matrices of one multi-head attention; those of head a are columns a*d_h to (a+1)*d_h.
@@ -95,19 +135,22 @@ class MultiHeadWeights:
     Parameters
     ----------
     W_Q : array, shape (d_model, h * d_h)
-    W_K : array, shape (d_context, h * d_h)
-    W_V : array, shape (d_context, h * d_v)
+    W_K : array, shape (d_context, h_kv * d_h)
+    W_V : array, shape (d_context, h_kv * d_v)
         d_context is the width of the tokens that are read; in self-attention it is d_model.
     W_O : array, shape (h * d_v, d_model)
     h : int
         Number of heads.
     b_Q, b_K, b_V, b_O : array, optional
         One bias for each matrix, as long as it has columns.
+    h_kv : int, optional
+        Number of heads of keys and values; divides h. Each serves h / h_kv query heads (grouped-query attention;
+        multi-query attention has 1). As many as query heads unless given.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes do not fit, a width is not divisible by h, or dtypes or libraries differ.
+        Shapes do not fit, a width is not divisible by h, h not by h_kv, or dtypes or libraries differ.
 
     Examples
     --------
@@ -124,8 +167,11 @@ class MultiHeadWeights:
     b_K: Any = None
     b_V: Any = None
     b_O: Any = None
+    h_kv: Any = None
 
     def __post_init__(self):
+        h_kv = check_kv_heads(self.h_kv, self.h)
+        object.__setattr__(self, "h_kv", h_kv)  # how a frozen dataclass fills a field in
         floating_namespace(**self.arrays())
         for name in ("W_Q", "W_K", "W_V", "W_O"):
             W, b = getattr(self, name), getattr(self, name.replace("W", "b"))
@@ -135,35 +181,40 @@ class MultiHeadWeights:
                     f"{name.replace('W', 'b')} has shape {shape_of(b)}, but must be [{W.shape[1]}], "
                     f"as {name} has columns."
                 )
-        check_same("h * d_h (columns)", W_Q=self.W_Q.shape[1], W_K=self.W_K.shape[1])
+        groups = self.h // h_kv  # query heads that share keys and values
+        times = "" if groups == 1 else f", each {groups} times"
+        check_same("h * d_h (columns)", W_Q=self.W_Q.shape[1], **{f"W_K{times}": groups * self.W_K.shape[1]})
         check_same("d_context (rows)", W_K=self.W_K.shape[0], W_V=self.W_V.shape[0])
-        if self.W_O.shape[0] != self.W_V.shape[1]:
+        if self.W_O.shape[0] != groups * self.W_V.shape[1]:
             raise ValueError(
-                f"W_O has {self.W_O.shape[0]} rows, but the concatenated heads have {self.W_V.shape[1]} components, "
-                "as W_V has columns."
+                f"W_O has {self.W_O.shape[0]} rows, but the concatenated heads have {groups * self.W_V.shape[1]} "
+                f"components, as W_V has columns{times}."
             )
         check_heads(self.h, self.W_Q.shape[1], "the width of W_Q")
-        check_heads(self.h, self.W_V.shape[1], "the width of W_V")
+        check_heads(self.h, groups * self.W_V.shape[1], "the width of W_V")
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {shape_of(x)}" for name, x in self.arrays().items())
-        return f"MultiHeadWeights(h={self.h}, {shapes})"
+        groups = "" if self.h_kv == self.h else f"h_kv={self.h_kv}, "
+        return f"MultiHeadWeights(h={self.h}, {groups}{shapes})"
 
     def arrays(self) -> dict[str, Any]:
         """Return the matrices and those biases that there are, by name."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "h"}
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("h", "h_kv")}
         return {name: x for name, x in arrays.items() if name.startswith("W") or x is not None}
 
     @classmethod
-    def random(cls, d_model: int, h: int, *, seed: int) -> "MultiHeadWeights":
+    def random(cls, d_model: int, h: int, *, seed: int, h_kv: int | None = None) -> "MultiHeadWeights":
         """Return NumPy float64 weights without biases, normal with variance 1/d_model, drawn from `seed`.
 
         With that variance a projection keeps the size of a token vector's components.
         """
         d_model = check_whole("d_model", d_model, least=1)
-        check_heads(h, d_model, "d_model")
+        d_h = d_model // check_heads(h, d_model, "d_model")
+        d_kv = d_h * check_kv_heads(h_kv, h)
         rng = np.random.default_rng(check_whole("seed", seed, least=0))
-        return cls(*(rng.normal(0, d_model**-0.5, (d_model, d_model)) for _ in range(4)), h)
+        widths = (d_model, d_kv, d_kv, d_model)
+        return cls(*(rng.normal(0, d_model**-0.5, (d_model, width)) for width in widths), h, h_kv=h_kv)
 
     @classmethod
     def from_torch(cls, module: Any) -> "MultiHeadWeights":
@@ -201,6 +252,51 @@ class MultiHeadWeights:
             W_Q, W_K, W_V = (W.T for W in W_in)
             return cls(W_Q, W_K, W_V, module.out_proj.weight.T, module.num_heads, *b_in, module.out_proj.bias)
 
+    def to_torch(self) -> Any:
+        """Return a new ``nn.MultiheadAttention`` that computes the same: the way back from `from_torch`.
+
+        It holds copies, and expects tokens as [B, N, d_model] (``batch_first=True``). Where some biases are absent,
+        it has zeros.
+
+        Raises
+        ------
+        ValueError
+            The heads together are not as wide as a token. torch has no such module.
+        """
+        import torch
+
+        d_model, d_context = self.W_O.shape[1], self.W_K.shape[0]
+        widths = {name: W.shape[1] for name, W in (("W_Q", self.W_Q), ("W_K", self.W_K), ("W_V", self.W_V))}
+        if {self.W_Q.shape[0], *widths.values()} != {d_model}:
+            columns = ", ".join(f"{name} {width}" for name, width in widths.items())
+            raise ValueError(
+                f"nn.MultiheadAttention needs heads that are together as wide as a token, d_model = {d_model}; "
+                f"columns here: {columns}."
+            )
+        given = {name: torch.as_tensor(x).detach() for name, x in self.arrays().items()}
+        biases = len(given) > 4
+        module = torch.nn.MultiheadAttention(
+            d_model,
+            self.h,
+            bias=biases,
+            kdim=d_context,
+            vdim=d_context,
+            batch_first=True,
+            device=given["W_Q"].device,
+            dtype=given["W_Q"].dtype,
+        )
+        W_in = [given[name].T for name in widths]
+        state = {"out_proj.weight": given["W_O"].T}
+        if module.in_proj_weight is None:  # a context of another width: torch keeps three matrices
+            state |= dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), W_in, strict=True))
+        else:
+            state["in_proj_weight"] = torch.cat(W_in)
+        if biases:
+            b_Q, b_K, b_V, b_O = (given.get(name, W_in[0].new_zeros(d_model)) for name in ("b_Q", "b_K", "b_V", "b_O"))
+            state |= {"in_proj_bias": torch.cat([b_Q, b_K, b_V]), "out_proj.bias": b_O}
+        module.load_state_dict(state)
+        return module
+
 
 def thirds(packed: Any, d: int) -> tuple[Any, Any, Any]:
     """Return the blocks for Q, K and V, of d rows each, that torch packs into one parameter.
@@ -218,7 +314,8 @@ class AttentionTrace:
     ----------
     X : array, shape (B, N_q, d_model)
         The tokens that read.
-    Q, K, V : array, shapes (B, h, N_q, d_h), (B, h, N_k, d_h), (B, h, N_k, d_v)
+    Q, K, V : array, shapes (B, h, N_q, d_h), (B, h_kv, N_k, d_h), (B, h_kv, N_k, d_v)
+        With h_kv < h each head of K and V serves several of Q.
     S, S_masked, A : array, shape (B, h, N_q, N_k)
         Scores before and after bias and mask, and weights, for each head.
     H : array, shape (B, h, N_q, d_v)
@@ -316,9 +413,11 @@ def multi_head_attention(
         read = drop_unread(read, read_by_any_head(mask))
         queries = read if context is None else X
     Q = split_heads(project(queries, weights.W_Q, weights.b_Q), h)
-    K = split_heads(project(read, weights.W_K, weights.b_K), h)
-    V = split_heads(project(read, weights.W_V, weights.b_V), h)
-    S, S_masked, A, H = attention(Q, K, V, mask=mask, bias=with_head_axis(bias), scale=scale)
+    K = split_heads(project(read, weights.W_K, weights.b_K), weights.h_kv)
+    V = split_heads(project(read, weights.W_V, weights.b_V), weights.h_kv)
+    S, S_masked, A, H = attention(
+        Q, repeat_heads(K, h), repeat_heads(V, h), mask=mask, bias=with_head_axis(bias), scale=scale
+    )
     concat = concat_heads(H)
     return AttentionTrace(X, Q, K, V, S, S_masked, A, H, concat, project(concat, weights.W_O, weights.b_O))
 

@@ -27,7 +27,8 @@ BESIDE = {  # what meets these tensors on the way
     "mask": "B h N_q N_k",
     "W_O": "h*d_v d_model",
 }
-PRODUCTS = {"h*d_h": ("h", "d_h"), "h*d_v": ("h", "d_v")}
+GROUPED = ("K", "V", "K_T", "W_K", "W_V")  # what has h_kv heads in place of h, where h_kv is given
+PRODUCTS = {f"{h}*{d}": (h, d) for h in ("h", "h_kv") for d in ("d_h", "d_v")}
 
 Sizes = dict[str, tuple[int, str]]  # of each axis: its size, and who says so
 
@@ -73,7 +74,8 @@ def check_shapes(trace: Any, **sizes: int) -> None:
         (name, array) pairs, each checked before the next is made. Besides the tensors of a trace it may hold
         context, W_Q, W_K, W_V, W_O, K_T (the transposed keys) and mask.
     **sizes : int
-        Axes whose sizes are known beforehand: B, N (for N_q and N_k), d_model, h, d_h, d_v.
+        Axes whose sizes are known beforehand: B, N (for N_q and N_k), d_model, h, d_h, d_v. With h_kv, the number of
+        heads of keys and values, K and V may have fewer heads than Q.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def check_shapes(trace: Any, **sizes: int) -> None:
 
 def _given(sizes: dict[str, int]) -> Sizes:
     """Return the sizes that are known beforehand, by axis."""
-    axes = {axis for names in (AXES | BESIDE).values() for axis in names.split()}
+    axes = {axis for names in (AXES | BESIDE).values() for axis in names.split()} | {"h_kv"}
     known: Sizes = {}
     for axis, size in sizes.items():
         if axis != "N" and axis not in axes:
@@ -133,6 +135,8 @@ def _check_axes_of(name: str, shape: tuple[int, ...], known: Sizes) -> None:
             f"The pipeline has no tensor {name!r}; it has {', '.join(AXES)}. Besides: {', '.join(BESIDE)}."
         )
     axes = (AXES | BESIDE)[name].split()
+    if "h_kv" in known and name in GROUPED:
+        axes = [{"h": "h_kv", "h*d_h": "h_kv*d_h", "h*d_v": "h_kv*d_v"}.get(axis, axis) for axis in axes]
     repeats = name == "mask"  # axes of length 1, and those that are missing in front, are repeated
     if repeats:
         axes = axes[max(0, len(axes) - len(shape)) :]
