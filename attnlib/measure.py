@@ -4,7 +4,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from attnlib._arrays import (
     as_library_of,
@@ -12,6 +12,7 @@ from attnlib._arrays import (
     check_same,
     check_whole,
     floating_namespace,
+    namespace,
     narrow,
     shape_of,
     widen,
@@ -199,3 +200,73 @@ def effective_keys(A: Float[Any, "*b N_k"]) -> Float[Any, "*b"]:
     wide = widen(A)
     logs = xp.log(xp.where(wide > 0, wide, 1.0))  # a weight of 0 adds nothing
     return narrow(xp.exp(-xp.sum(wide * logs, axis=-1)), A.dtype)
+
+
+def induction_targets(T: Int[Any, "B N"]) -> Bool[Any, "B N N"]:
+    r"""Say where an induction head looks: right after each earlier copy of the symbol that it stands on.
+
+    .. math:: M_{ij} = \text{True where } T_{j-1} = T_i \text{ and } j - 1 < i
+
+    Parameters
+    ----------
+    T : integer array, shape (B, N)
+
+    Returns
+    -------
+    boolean array, shape (B, N, N)
+        Rows are queries, columns are keys.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> induction_targets(np.array([[7, 8, 9, 7]]))[0, 3]
+    array([False,  True, False, False])
+    """
+    xp = namespace(T=T)
+    check_axes("T", T, "B N", exactly=True)
+    place = xp.arange(T.shape[1])
+    copies = (T[:, :, None] == T[:, None, :]) & (place < place[:, None])
+    return xp.concat([xp.zeros_like(copies[:, :, :1]), copies[:, :, :-1]], axis=-1)
+
+
+def induction_score(A: Float[Any, "B N N"], T: Int[Any, "B N"]) -> float:
+    r"""Return the weight of a head on what came after earlier copies of the symbol that it stands on.
+
+    .. math:: \frac1{|I|} \sum_{i \in I} \; \sum_{j < i,\, T_j = T_i} A_{i,\,j+1}
+
+    Parameters
+    ----------
+    A : array, shape (B, N, N)
+        The weights of one head.
+    T : integer array, shape (B, N)
+
+    Returns
+    -------
+    float
+        The mean over I, the places whose symbol has come before; 1 for a perfect induction head.
+
+    Raises
+    ------
+    ValueError
+        No symbol comes twice, or the shapes do not fit.
+
+    References
+    ----------
+    Olsson et al., "In-context Learning and Induction Heads", 2022, which measures heads on repeated random symbols.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> induction_score(np.tri(4)[None] / 4, np.array([[7, 8, 9, 7]]))
+    0.25
+    """
+    xp = floating_namespace(A=A)
+    check_axes("A", A, "B N N", exactly=True)
+    if tuple(A.shape) != (*T.shape, T.shape[-1]):
+        raise ValueError(f"A has shape {shape_of(A)}, but must be [B, N, N] for T of shape {shape_of(T)}.")
+    targets = induction_targets(T)
+    asked = xp.any(targets, axis=-1)
+    if not xp.any(asked):
+        raise ValueError("No symbol of T comes twice: there is nothing for an induction head to look for.")
+    on_target = xp.sum(xp.where(targets, A, xp.zeros_like(A)), axis=-1)
+    return float(xp.mean(on_target[asked]))
