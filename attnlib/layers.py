@@ -264,6 +264,44 @@ class LayerWeights:
             eps=module.norm1.eps,
         )
 
+    def to_torch(self) -> Any:
+        """Return a new ``nn.TransformerEncoderLayer`` that computes the same, without dropout; it holds copies.
+
+        Raises
+        ------
+        ValueError
+            The activation is neither `relu` nor `gelu`, or the attention has no twin: see its own `to_torch`.
+        """
+        import torch
+
+        names = {relu: "relu", gelu: "gelu"}
+        if self.activation not in names:
+            raise ValueError(f"The activation is {self.activation.__name__}; torch's layer has relu or gelu.")
+        attention = self.attention.to_torch()
+        layer = torch.nn.TransformerEncoderLayer(
+            attention.embed_dim,
+            attention.num_heads,
+            self.W_1.shape[1],
+            dropout=0.0,
+            activation=names[self.activation],
+            layer_norm_eps=self.eps,
+            batch_first=True,
+            norm_first=self.norm_first,
+            device=attention.out_proj.weight.device,
+            dtype=attention.out_proj.weight.dtype,
+        )
+        layer.self_attn = attention
+        given = {
+            "linear1": (self.W_1.T, self.b_1),
+            "linear2": (self.W_2.T, self.b_2),
+            "norm1": (self.gain_1, self.shift_1),
+            "norm2": (self.gain_2, self.shift_2),
+        }
+        for name, (weight, bias) in given.items():
+            part = {"weight": torch.as_tensor(weight), "bias": torch.as_tensor(bias)}
+            getattr(layer, name).load_state_dict(part)
+        return layer
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerTrace:
