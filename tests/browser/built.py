@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 HTML = Path(__file__).resolve().parents[2] / "_build" / "html"
+ROOT = "index.html"
+LOST = "404.html"  # its links begin at the published root: test_found.py looks at it there
 
 
 def built_pages():
     """The pages of the book, as paths below the built site; the root is a redirect and no page."""
     folders = ("_static", "_sources", "_images", "_downloads")
     pages = (path.relative_to(HTML) for path in sorted(HTML.rglob("*.html")))
-    return [page.as_posix() for page in pages if page.parts[0] not in folders and page.as_posix() != "index.html"]
+    return [page.as_posix() for page in pages if page.parts[0] not in folders and page.as_posix() not in (LOST, ROOT)]
+
+
+def chapters():
+    """The pages that are numbered chapters."""
+    return [page for page in built_pages() if page.removeprefix("book/")[:2].isdigit()]
 
 
 def missing(what):

@@ -5,20 +5,17 @@ from dataclasses import dataclass, field
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser.built import HTML, built_pages
+from chromium import MATH_SET
 
 WIDTHS = (1280, 360)
 THEMES = ("light", "dark")
+CONTRAST = ("color-contrast",)
 PAGES = built_pages() or ["book/index.html"]  # not built yet: the `built` fixture says so
 
 # Opens all that is folded, so that what stands in it is looked at as well.
 UNFOLD = """() => {
     document.querySelectorAll('details').forEach(element => element.open = true);
     document.querySelectorAll('.toggle-hidden').forEach(element => element.classList.remove('toggle-hidden'));
-}"""
-MATH_SET = """async () => {
-    if (!document.querySelector('.math, .tex2jax_process.math')) return;
-    while (!window.MathJax?.startup?.promise) await new Promise(done => setTimeout(done, 20));
-    await window.MathJax.startup.promise;
 }"""
 UNSET_MATH = """() => [...document.querySelectorAll('.math')]
     .filter(element => !element.querySelector('mjx-container') || element.querySelector('mjx-merror'))
@@ -29,7 +26,7 @@ RAW_MARKUP = r"""() => {
     const walker = document.createTreeWalker(document.querySelector('article') ?? document.body, NodeFilter.SHOW_TEXT);
     const found = [];
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-        const inside = node.parentElement.closest('pre, code, script, style, mjx-container');
+        const inside = node.parentElement.closest('pre, code, .sig, .field-list strong, script, style, mjx-container');
         if (!inside && raw.test(node.data)) found.push(node.data.slice(0, 80));
     }
     return found;
@@ -45,12 +42,12 @@ BROKEN_IMAGES = """() => [...document.images].filter(image => image.complete && 
     .map(image => image.src)"""
 
 
-# Most of a page are coloured tokens of code: one of each kind stays, else axe takes minutes.
+# Most of a page are colored tokens of code: one of each kind stays, else axe takes minutes.
 UNWRAP_REPEATED = """() => {
     const seen = new Set();
-    document.querySelectorAll('pre span:not(:has(*))').forEach(span => {
-        const kind = span.className + ' in ' + span.closest('div')?.className;
-        seen.has(kind) ? span.replaceWith(span.textContent) : seen.add(kind);
+    [...document.querySelectorAll(':is(pre, code, .sig) span')].reverse().forEach(span => {
+        const kind = span.className + ' in ' + span.closest('div, dl')?.className;
+        seen.has(kind) ? span.replaceWith(...span.childNodes) : seen.add(kind);
     });
 }"""
 
@@ -70,9 +67,10 @@ class Visit:
 
 
 def open_page(browser, address, *, width=1280):
-    """A page of its own, and the faults that loading it showed."""
+    """A page of its own (of a browser, or of one of its contexts), and the faults that loading it showed."""
     visit = Visit()
-    page = browser.new_page(viewport={"width": width, "height": 800})
+    page = browser.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
     home = address.split("/")[2]
     page.on(
         "request",
@@ -89,11 +87,13 @@ def open_page(browser, address, *, width=1280):
     return page, visit
 
 
-def violations(page, state, *, without=()):
-    """What axe finds."""
+def violations(page, state, *, only=(), without=()):
+    """What axe finds, by all of its rules or by some."""
     page.evaluate(UNWRAP_REPEATED)
     options = {"resultTypes": ["violations"], "preload": False, "rules": {rule: {"enabled": False} for rule in without}}
-    found = Axe().run(page, options=options).response["violations"]
+    options |= {"runOnly": list(only)} if only else {}
+    shown = {"exclude": [["mjx-math"]]}  # the drawing of a formula, hidden from screen readers; what they read stays
+    found = Axe().run(page, context=shown, options=options).response["violations"]
     return [
         f"{state}: {rule['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
         for rule in found
@@ -101,29 +101,51 @@ def violations(page, state, *, without=()):
     ]
 
 
+def show(page, *, width, theme):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+
+
 @pytest.fixture(scope="session")
 def visits():
     return {}
 
 
+@pytest.fixture(scope="session")
+def context(browser):
+    """One reader of all pages, whose browser keeps what it has loaded."""
+    one = browser.new_context()
+    yield one
+    one.close()
+
+
 @pytest.fixture(params=PAGES)
-def visit(request, browser, site, visits):
-    """One page, loaded once for all tests and looked at in both themes and both widths."""
+def visit(request, context, site, visits):
+    """One page, loaded once for all tests and looked at in both themes and both widths.
+
+    Axe takes most of the time, so each of its rules runs where its answer can differ: contrast in both themes, the
+    others in both widths.
+    """
     name = request.param
     if name not in visits:
-        page, visits[name] = open_page(browser, site + name)
+        page, visits[name] = found = open_page(context, site + name)
+        visit = found[1]
         page.evaluate(UNFOLD)
-        page.add_style_tag(content="* { transition: none !important }")  # axe would measure a colour half-way
-        visits[name].images = page.evaluate(NO_ALT) + page.evaluate(BROKEN_IMAGES)
+        page.add_style_tag(content="* { transition: none !important }")  # axe would measure a color half-way
+        visit.images = page.evaluate(NO_ALT) + page.evaluate(BROKEN_IMAGES)
+        wide, narrow = WIDTHS
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(400)  # the theme looks which blocks scroll 300 ms after a change
             for theme in THEMES:
-                page.emulate_media(color_scheme=theme)
-                page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
-                visits[name].too_wide += page.evaluate(TOO_WIDE)
-                known = ["color-contrast"] if width != WIDTHS[0] else []  # the costliest, and no matter of width
-                visits[name].axe += violations(page, f"{width} px, {theme}", without=known)
+                show(page, width=width, theme=theme)
+                visit.too_wide += page.evaluate(TOO_WIDE)
+        page.wait_for_timeout(400)  # the theme looks which blocks scroll 300 ms after a change
+        visit.axe += violations(page, f"{narrow} px", without=CONTRAST)
+        for theme in THEMES:
+            show(page, width=wide, theme=theme)
+            visit.axe += violations(page, f"{wide} px, {theme}", only=CONTRAST)
+        page.wait_for_timeout(400)
+        visit.axe += violations(page, f"{wide} px", without=CONTRAST)
         page.close()
     return visits[name]
 

@@ -44,7 +44,8 @@ def test_build_fails_where_a_cell_raises(tmp_path):
     """Even without `-W`: by default Jupyter Book publishes the traceback and reports success."""
     for part in ("tools", "book/assets"):
         shutil.copytree(ROOT / part, tmp_path / part)
-    shutil.copy(ROOT / "_config.yml", tmp_path)
+    for name in ("_config.yml", "book/descriptions.yml"):
+        shutil.copy(ROOT / name, tmp_path / name)
     write(tmp_path / "book" / "index.ipynb", ("1 / 0", ""))
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n", encoding="utf-8")
     ran = run("jupyter-book", "build", ".", cwd=tmp_path)

@@ -30,8 +30,12 @@ from attnlib.plots import (
     show_answers,
     show_axes,
     show_bars,
+    show_blocks,
+    show_circuit,
     show_contributions,
     show_cosines,
+    show_floor,
+    show_generation,
     show_gram,
     show_growth,
     show_heads,
@@ -43,9 +47,13 @@ from attnlib.plots import (
     show_memory,
     show_museum,
     show_norms,
+    show_outfits,
     show_paths,
     show_plane,
+    show_planes,
     show_positions,
+    show_reach,
+    show_recall,
     show_remedies,
     show_shares,
     show_sharpening,
@@ -458,7 +466,24 @@ FIGURES = {  # name: (how to draw it, the format that suits it)
     "contributions": (lambda: show_contributions(np.ones((3, 2, 4)), np.full((2, 4), 3.0), rows=["a", "b"]), SVG),
     "cosines": (lambda: show_cosines({name: 1 - k * np.arange(4) / 8 for k, name in enumerate("abcd")}), SVG),
     "paths": (lambda: show_paths(PATHS, [0, 1] * 6, names=["river", "money"], highlight={0: "shore", 1: "rate"}), SVG),
+    "outfits": (lambda: show_outfits({name: [70, 96, 120] for name in "abc"}, of=128, chance=60), PNG),
+    "planes": (
+        lambda: show_planes(
+            np.tile(PATHS[-1], (8, 1, 1)), np.tile([0, 1], (8, 6)), names=[("mouse", "animal", "computer")] * 8
+        ),
+        PNG,
+    ),
     "interaction": (lambda: show_interaction({"1": FREE.A, "2": CAUSAL.A}, rows=TOKENS, pair=(1, 4)), PNG),
+    "floor": (
+        lambda: show_floor(
+            {"causal": np.ones((3, 9)), "no mask": np.ones((3, 9)) / 9},
+            floor=0.9,
+            chance=2.1,
+            alone={"causal": [1, 1, 1], "no mask": [4, 4, 4]},
+        ),
+        PNG,
+    ),
+    "circuit": (lambda: show_circuit({"1": FREE.A}, {"1": np.eye(7, k=-1, dtype=bool)}, rows=TOKENS), PNG),
     "shares": (
         lambda: show_shares(
             [32, 256, 2048], {"FFN": [1, 0.5, 0], "S": [0, 0.5, 1]}, marks={"$N$": 64}, ticks=[32, 2048]
@@ -471,6 +496,10 @@ FIGURES = {  # name: (how to draw it, the format that suits it)
         SVG,
     ),
     "remedies": (lambda: show_remedies({"window": 2 * np.eye(6), "linear": np.zeros((6, 6))}, state=(2, 1)), PNG),
+    "blocks": (lambda: show_blocks(causal_mask(12), block=3), PNG),
+    "reach": (lambda: show_reach(np.tri(4, 11, 8, dtype=bool)[:, ::-1], window=3), SVG),
+    "recall": (lambda: show_recall([4, 8], {"softmax": [1, 1], "linear": [1, 0.5]}, chance=0.1), PNG),
+    "generation": (lambda: show_generation({"without": np.tri(8, dtype=int), "with": np.tri(8, dtype=int)}), PNG),
 }
 
 
