@@ -1,6 +1,5 @@
 """Chapter 12: attention over long sequences, block by block, and over growing ones, with a cache."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,16 @@ from attnlib._arrays import (
 )
 from attnlib.masks import check_mask, drop_unread
 from attnlib.multi_head import MultiHeadWeights, concat_heads, repeat_heads, split_heads
-from attnlib.single_head import attention, check_queries_and_keys, default_scale, project
+from attnlib.single_head import (
+    attention,
+    check_queries_and_keys,
+    default_scale,
+    divide_fresh,
+    exponent_factor,
+    needed_by_autograd,
+    power_of_fresh,
+    project,
+)
 
 
 def chunked_attention(
@@ -147,8 +155,7 @@ def sliding_window_attention(
     after = 0 if causal else before
     batch, dtype = _check_heads(Q, K, V), Q.dtype
     xp, device, N_q, N_k, d_v = namespace(Q=Q), compat.device(Q), Q.shape[-2], K.shape[-2], V.shape[-1]
-    exp, unit = _fast_exp(Q)
-    Q, K, V = widen(Q) * (default_scale(Q.shape[-1]) * unit), widen(K), widen(V)
+    Q, K, V = widen(Q) * (default_scale(Q.shape[-1]) * exponent_factor(Q)), widen(K), widen(V)
     limits = _Limits(xp, device, before, after)
     ahead = N_k - N_q  # query i stands at key i + ahead
     unread = min(N_q, max(0, -ahead - after))  # the first queries, which reach no key
@@ -160,8 +167,8 @@ def sliding_window_attention(
         k, v = K[..., keys, :], V[..., keys, :]
         S = xp.minimum(q @ xp.matrix_transpose(k), limits(place - keys.start, n, k.shape[-2], q.dtype))
         top = xp.maximum(xp.max(S, axis=-1, keepdims=True), _least(S))
-        A = _exp_difference(exp, S, top)
-        outputs.append(_divide(A @ v, A @ xp.ones_like(v[..., :1])))
+        A = _weights(S, top)
+        outputs.append(divide_fresh(A @ v, A @ xp.ones_like(v[..., :1])))
     return narrow(xp.concat(outputs, axis=-2), dtype)
 
 
@@ -187,8 +194,7 @@ def _check_chunk(chunk: Any) -> tuple[int, int]:
 def _online_softmax(Q, K, V, mask, limits, chunk):
     """Return H of one head: blocks of queries, and for each the blocks of keys that it may read."""
     xp, device, ahead = namespace(Q=Q), compat.device(Q), K.shape[0] - Q.shape[0]  # query i stands at key i + ahead
-    exp, unit = _fast_exp(Q)
-    Q = Q * (default_scale(Q.shape[1]) * unit)
+    Q = Q * (default_scale(Q.shape[1]) * exponent_factor(Q))
     ones = xp.ones_like(V[:, :1])  # A @ ones sums over the keys, as fast as a product of matrices
     outputs = [V[:0]]
     for start in range(0, Q.shape[0], chunk[0]):
@@ -208,9 +214,9 @@ def _online_softmax(Q, K, V, mask, limits, chunk):
             else:
                 S = q @ k.T if limit is None else xp.minimum(q @ k.T, limit)
             new_top = xp.maximum(top, xp.max(S, axis=-1, keepdims=True))
-            A, shrink = _exp_difference(exp, S, new_top), exp(top - new_top)
+            A, shrink = _weights(S, new_top), power_of_fresh(top - new_top)
             total, H, top = total * shrink + A @ ones[keys], H * shrink + A @ v, new_top
-        outputs.append(_divide(H, total))
+        outputs.append(divide_fresh(H, total))
     return xp.concat(outputs)
 
 
@@ -247,26 +253,12 @@ def _least(x: Any) -> Any:
     return xp.full((1, 1), xp.finfo(x.dtype).min, dtype=x.dtype, device=compat.device(x))
 
 
-def _fast_exp(Q: Any) -> tuple[Callable[..., Any], float]:
-    """Return a power function and the factor that belongs into its exponent: e^S = 2^(S log2 e).
-
-    torch is fast at powers of 2, NumPy at those of e; the other one takes ten times as long where results underflow.
-    """
-    xp = namespace(Q=Q)
-    return (xp.exp2, math.log2(math.e)) if compat.is_torch_array(Q) else (xp.exp, 1.0)
-
-
-def _exp_difference(exp: Callable[..., Any], S: Any, top: Any) -> Any:
-    """Return exp(S - top), in the memory of S unless autograd still needs it."""
-    if getattr(S, "requires_grad", False):
-        return exp(S - top)
+def _weights(S: Any, top: Any) -> Any:
+    """Return the power of S - top, in the memory of S, which the processor has at hand, unless autograd needs it."""
+    if needed_by_autograd(S):
+        return power_of_fresh(S - top)
     S -= top
-    return exp(S, out=S)
-
-
-def _divide(H: Any, total: Any) -> Any:
-    """Return H / total, and 0 where the total is 0: a query that may read nothing."""
-    return H / namespace(H=H).where(total == 0, 1.0, total)
+    return power_of_fresh(S)
 
 
 def elu_plus_one(X: Float[Any, "*b d"]) -> Float[Any, "*b d"]:
@@ -376,8 +368,9 @@ def _with_ones(V: Any) -> Any:
 
 
 def _ratio(H1: Any) -> Any:
-    """Divide by the last column, which holds the sum of weights."""
-    return _divide(H1[..., :-1], H1[..., -1:])
+    """Divide by the last column, which holds the sum of weights; 0 where that is 0."""
+    total = H1[..., -1:]
+    return H1[..., :-1] / namespace(H1=H1).where(total == 0, 1.0, total)
 
 
 def linear_attention_step(
