@@ -17,6 +17,7 @@ WEIGHTS := $(if $(filter 0,$(REAL)),,$(VENV)/.real)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	$(if $(PIP_INDEX),--index-url $(PIP_INDEX)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PYTEST := $(BIN)/python -m pytest
+SHARED := -n auto  # among the processors; notebooks are not: they use several each
 
 # A notebook's `python3` kernel is the one of this environment, not one that the user has installed elsewhere.
 export JUPYTER_PREFER_ENV_PATH := 1
@@ -74,10 +75,10 @@ check-lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 
 check-unit: $(VENV)/.dev
-	$(PYTEST) --doctest-modules attnlib tests/unit tests/plots tests/notebooks tests/test_project.py
+	$(PYTEST) $(SHARED) --doctest-modules attnlib tests/unit tests/plots tests/notebooks tests/test_project.py
 
 check-shapes: $(VENV)/.dev
-	$(PYTEST) --jaxtyping-packages=attnlib,beartype.beartype tests/agreement tests/property
+	$(PYTEST) $(SHARED) --jaxtyping-packages=attnlib,beartype.beartype tests/agreement tests/property
 
 check-classroom: $(VENV)/.dev $(VENV)/.classroom
 	$(PYTEST) tests/classroom
@@ -86,7 +87,7 @@ check-notebooks: $(VENV)/.dev
 	$(PYTEST) --nbval --nbval-current-env book
 
 check-browser: $(VENV)/.dev book
-	$(PYTEST) tests/browser
+	$(PYTEST) $(SHARED) tests/browser
 
 # The environment: made once, and again only when a requirement changes.
 $(BIN)/python:
