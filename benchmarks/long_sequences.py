@@ -2,9 +2,10 @@
 
 `python benchmarks/long_sequences.py` takes a few minutes, prints one table and writes long_sequences.json beside this
 file; with --quick it takes under a minute, at short lengths, and writes nothing. float32, B = 1, h = 8, d_h = 64,
-causal, one thread. In each round every variant has its turn, so that what else the machine does falls on all; a ratio is the
-median of the rounds' ratios of CPU time. Peak memory comes from a fresh process for each variant: by tracemalloc for
-NumPy, by the allocations that torch's profiler records for torch, both the same to the byte in every run.
+causal, one thread. In each round every variant has its turn, so that what else the machine does falls on all; a ratio
+is the median of the rounds' ratios of CPU time. Peak memory comes from a fresh process for each variant: by
+tracemalloc for NumPy, by the allocations that torch's profiler records for torch, both the same to the byte in every
+run.
 """
 
 import os
