@@ -14,6 +14,7 @@ from attnlib._arrays import (
     check_batch,
     check_same,
     floating_namespace,
+    matmul,
     namespace,
     narrow,
     shape_of,
@@ -81,7 +82,7 @@ def project(
             f"X has shape {shape_of(X)} and W has shape {shape_of(W)}: the last axis of X is {X.shape[-1]}, "
             f"but W has {W.shape[0]} rows."
         )
-    projected = widen(X) @ widen(W)
+    projected = matmul(widen(X), widen(W))
     if b is not None:
         check_axes("b", b, "d_out", exactly=True)
         check_same("d_out", W=W.shape[1], b=b.shape[0])
