@@ -6,6 +6,7 @@ brackets in code have the color of plain text, and need no markup for that. Pict
 their own, a third of the bytes; the notebooks that readers download keep the originals.
 """
 
+import logging
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -104,5 +105,6 @@ def lighten(app, exception):
 
 
 def setup(app):
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports each table of a font
     app.connect("build-finished", lighten, priority=900)  # after the themes have copied their styles
     return {"parallel_read_safe": True, "parallel_write_safe": True}
