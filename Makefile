@@ -87,7 +87,7 @@ check-notebooks: $(VENV)/.dev
 	$(PYTEST) --nbval --nbval-current-env book
 
 check-browser: $(VENV)/.dev book
-	$(PYTEST) $(SHARED) --dist loadfile tests/browser
+	$(PYTEST) $(SHARED) --dist loadgroup tests/browser
 
 # The environment: made once, and again only when a requirement changes.
 $(BIN)/python:

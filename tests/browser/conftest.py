@@ -39,3 +39,11 @@ def browser():
         missing(MISSING)
     with sync_api.sync_playwright() as playwright, playwright.chromium.launch(executable_path=path, args=FLAGS) as one:
         yield one
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
+def pytest_collection_modifyitems(items):
+    """Where tests share the processors: those of one page stay together, and so do those of any other file."""
+    for item in items:
+        page = item.callspec.params.get("visit") if hasattr(item, "callspec") else None
+        item.add_marker(pytest.mark.xdist_group(page or item.path.name))
