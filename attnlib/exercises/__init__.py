@@ -1,4 +1,9 @@
-"""The checks of the book's exercises, and the one catalogue of mistakes behind them."""
+"""The checks of the book's exercises, and the one catalogue of mistakes behind them.
+
+A check speaks the language of its notebook: Chinese in the folders book/zh and book/zh/solutions, English elsewhere.
+The environment variable ATTNLIB_LANGUAGE, set to ``en`` or ``zh``, decides instead wherever it is set, for instance for
+a notebook that was copied to another folder. What passes, and the name in `CheckResult.mistake`, do not depend on it.
+"""
 
 from attnlib.exercises._checking import CheckResult, Exercise, Mistake
 from attnlib.exercises.complexity import (

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from attnlib._arrays import shape_of
+from attnlib.exercises._language import _
 
 TOLERANCE = {2: 1e-2, 4: 1e-5, 8: 1e-9}  # by bytes a number: float16, float32, float64
-NOTHING = "nothing came back: not attempted yet, or a forgotten return."
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong implementation that people write, its name, and what helps them to see it."""
+    """A wrong implementation that people write, its name, and what helps them to see it.
+
+    Name, hint, and all else that objects hold stand in English: who composes a message looks them up.
+    """
 
     name: str
     hint: str
@@ -129,27 +132,41 @@ def check(exercise: Exercise, fn: Any) -> CheckResult:
 def judge(exercise: Exercise, fn: Any) -> CheckResult:
     """Return the verdict on `fn` without printing it."""
     if not callable(fn):
-        return CheckResult(
-            False, f"Not yet: hand in the function itself, without brackets, not its result ({type(fn).__name__})."
-        )
+        what = _("hand in the function itself, without brackets, not its result ({type}).")
+        return CheckResult(False, not_yet(what.format(type=type(fn).__name__)))
     if any(fn is own for own in exercise.own):
-        return CheckResult(False, f"Nice try: that is attnlib's own {fn.__name__}. Write yours, then compare the two.")
+        return CheckResult(False, nice_try(fn.__name__))
     cases = list(exercise.cases(np.random.default_rng(0)))
     expected = [call(exercise, exercise.reference, case) for case in cases]
     outcomes = [call(exercise, fn, case) for case in cases]
     wrong = [i for i in range(len(cases)) if not outcomes[i].equals(expected[i])]
     if not wrong:
-        return CheckResult(True, f"Right: {len(cases)} random cases. {exercise.success}")
+        right = _("Right: {number} random cases. {success}")
+        return CheckResult(True, right.format(number=len(cases), success=_(exercise.success)))
     first = wrong[0]
     with np.errstate(all="ignore"):
-        message = f"Not yet: {describe(exercise, cases[first], outcomes[first], expected[first])}"
-    if outcomes[first].complaint == NOTHING and any(outcome.array is not None for outcome in outcomes):
-        where = inputs(exercise, cases[first])
-        message = f"Not yet: on {where} nothing came back, elsewhere something did: is there a way past every return?"
+        message = not_yet(describe(exercise, cases[first], outcomes[first], expected[first]))
+    if outcomes[first].complaint == nothing_came_back() and any(outcome.array is not None for outcome in outcomes):
+        what = _("nothing came back, elsewhere something did: is there a way past every return?")
+        message = not_yet(on(exercise, cases[first], what))
     mistake = recognise(exercise, cases, outcomes)
     if mistake is None:
         return CheckResult(False, message)
-    return CheckResult(False, f"{message}\nThis looks like “{mistake.name}”: {mistake.hint}", mistake.name)
+    looks_like = _("This looks like “{name}”: {hint}").format(name=_(mistake.name), hint=_(mistake.hint))
+    return CheckResult(False, f"{message}\n{looks_like}", mistake.name)
+
+
+def not_yet(what: str) -> str:
+    return _("Not yet: {what}").format(what=what)
+
+
+def nice_try(name: str) -> str:
+    """Decline one of attnlib's own functions."""
+    return _("Nice try: that is attnlib's own {name}. Write yours, then compare the two.").format(name=name)
+
+
+def nothing_came_back() -> str:
+    return _("nothing came back: not attempted yet, or a forgotten return.")
 
 
 def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
@@ -158,8 +175,8 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
     try:
         inspect.signature(fn).bind(*given)
     except TypeError:
-        names = ", ".join(exercise.arguments)
-        return Outcome(complaint=f"the check calls your function with ({names}), and it takes other arguments.")
+        what = _("the check calls your function with ({names}), and it takes other arguments.")
+        return Outcome(complaint=what.format(names=", ".join(exercise.arguments)))
     except ValueError:
         pass  # a builtin without a signature: just call it
     # BaseException: a student's exit() or an interrupted endless loop must not take the notebook along.
@@ -168,17 +185,18 @@ def call(exercise: Exercise, fn: Callable, case: tuple) -> Outcome:
             warnings.simplefilter("ignore")
             result = fn(*map(exercise.convert, given))
             if result is None or result is Ellipsis:
-                return Outcome(complaint=NOTHING)
+                return Outcome(complaint=nothing_came_back())
             array = as_plain_array(exercise.view(case, result))
             precision = min(bytes_a_number(array), bytes_a_number(result))  # a view may have widened float32
     except Unreadable as error:
-        return Outcome(complaint=f"on {inputs(exercise, case)} your function returns {error}")
+        return Outcome(complaint=on(exercise, case, _("your function returns {what}").format(what=error)))
     except BaseException as error:
-        return Outcome(complaint=f"on {inputs(exercise, case)} your function raised {type(error).__name__}: {error}")
+        what = _("your function raised {type}: {text}").format(type=type(error).__name__, text=error)
+        return Outcome(complaint=on(exercise, case, what))
     if not all(same(a, b) for a, b in zip(case, given, strict=True)):
-        return Outcome(complaint="your function changes the arrays it is given: work on a copy.")
+        return Outcome(complaint=_("your function changes the arrays it is given: work on a copy."))
     if array is None:
-        return Outcome(complaint=f"your function returns {kind(result)}, not an array of numbers.")
+        return Outcome(complaint=_("your function returns {kind}, not an array of numbers.").format(kind=kind(result)))
     holds = "booleans" if array.dtype == bool else str(array.dtype) if exercise.keeps_dtype else "numbers"
     return Outcome(array, holds=holds, precision=precision)
 
@@ -220,34 +238,44 @@ def recognise(exercise: Exercise, cases: list[tuple], outcomes: list[Outcome]) -
 
 def describe(exercise: Exercise, case: tuple, outcome: Outcome, expected: Outcome) -> str:
     """Say what is wrong with one result, without giving the right one away."""
-    if outcome.complaint:
-        return outcome.complaint
-    where = f"on {inputs(exercise, case)} "
+    return outcome.complaint or on(exercise, case, fault(exercise, case, outcome, expected))
+
+
+def fault(exercise: Exercise, case: tuple, outcome: Outcome, expected: Outcome) -> str:
+    """Say in what an array differs from the right one."""
     got, want = outcome.array, expected.array
+    if got.shape != want.shape and want.shape:
+        what = _("your result has shape {got}, but should have {want}.")
+        return what.format(got=shape_of(got), want=shape_of(want))
     if got.shape != want.shape:
-        asked = f"have {shape_of(want)}" if want.shape else "be one number"
-        return f"{where}your result has shape {shape_of(got)}, but should {asked}."
+        return _("your result has shape {got}, but should be one number.").format(got=shape_of(got))
     if outcome.holds != expected.holds:
-        return f"{where}your result holds {got.dtype}, but should hold {expected.holds}."
+        what = {"booleans": _("booleans"), "numbers": _("numbers")}.get(expected.holds, expected.holds)
+        return _("your result holds {got}, but should hold {want}.").format(got=got.dtype, want=what)
     if np.isnan(got).any() and not np.isnan(want).any():
-        return f"{where}your result holds NaN."
+        return _("your result holds NaN.")
     gap = np.nanmax(np.abs(got.astype(float) - want.astype(float)), initial=0)
     if want.dtype.kind == "f" and gap < 1e-5 * np.abs(want[np.isfinite(want)]).max(initial=0):
-        return (
-            f"{where}your result is nearly right, off by up to {gap:.2g}: an approximation, a small number added, or a "
-            "lower precision on the way?"
-        )
+        return _(
+            "your result is nearly right, off by up to {gap}: an approximation, a small number added, or a lower "
+            "precision on the way?"
+        ).format(gap=f"{gap:.2g}")
     for symptom in exercise.symptoms:
         if symptom.shows(case, got):
-            return where + symptom.sentence
+            return _(symptom.sentence)
     if got.dtype == bool:
-        return f"{where}{np.mean(got != want):.0%} of your entries are wrong."
-    return f"{where}your result is off by up to {gap:.2g}."
+        return _("{share} of your entries are wrong.").format(share=f"{np.mean(got != want):.0%}")
+    return _("your result is off by up to {gap}.").format(gap=f"{gap:.2g}")
+
+
+def on(exercise: Exercise, case: tuple, what: str) -> str:
+    """Say on which input something is so."""
+    return _("on {inputs} {what}").format(inputs=inputs(exercise, case), what=what)
 
 
 def inputs(exercise: Exercise, case: tuple) -> str:
     """Name the arguments of a case: arrays by their shape (and dtype, where it counts), numbers by their value."""
-    return ", ".join(
+    return _(", ").join(
         f"{name} {shape_of(x)}{f' {x.dtype}' if exercise.keeps_dtype else ''}"
         if isinstance(x, np.ndarray)
         else f"{name} = {x}"
@@ -257,10 +285,7 @@ def inputs(exercise: Exercise, case: tuple) -> str:
 
 def kind(result: Any) -> str:
     """Say what a result is that is no array: a dict, a tuple of 2 things."""
-    several = f" of {len(result)} things" if isinstance(result, tuple | list) else ""
-    return article(type(result).__name__) + several
-
-
-def article(noun: str) -> str:
-    """Return the noun with a or an before it."""
-    return f"{'an' if noun[0].lower() in 'aeiou' else 'a'} {noun}"
+    name = type(result).__name__
+    one = (_("an {noun}") if name[0].lower() in "aeiou" else _("a {noun}")).format(noun=name)
+    several = isinstance(result, tuple | list)
+    return _("{kind} of {number} things").format(kind=one, number=len(result)) if several else one

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from attnlib._arrays import shape_of
 from attnlib.exercises._checking import CheckResult, Exercise, Mistake, Symptom, Unreadable, check
+from attnlib.exercises._language import _
 from attnlib.masks import apply_mask, causal_mask
 from attnlib.single_head import attention, softmax
 
@@ -34,9 +36,10 @@ class Blocks:
     __hash__ = None
 
     def __repr__(self) -> str:
-        (S, V), *_ = self.pairs
+        S, V = self.pairs[0]
         sizes = " + ".join(map(str, self.sizes))
-        return f"{len(S)} queries, {sizes} keys, d_v {V.shape[1]}"
+        what = _("{queries} queries, {keys} keys, d_v {d_v}")
+        return what.format(queries=len(S), keys=sizes, d_v=V.shape[1])
 
 
 def _online_cases(rng: np.random.Generator) -> list[tuple]:
@@ -405,12 +408,13 @@ def _merge(m_1: Any, l_1: Any, U_1: Any, m_2: Any, l_2: Any, U_2: Any) -> State:
 def _merged_view(case: tuple, result: Any) -> np.ndarray:
     """Return, for each query, the logarithm of its sum of exponentials and its output: what (m, l, U) stand for."""
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Unreadable("something else than three arrays (m, l, U).")
+        raise Unreadable(_("something else than three arrays ({names}).").format(names="m, l, U"))
     m, total, U = (np.asarray(part.detach() if hasattr(part, "detach") else part, float) for part in result)
     N_q, d_v = case[2].shape
     if m.shape != (N_q,) or total.shape != (N_q,) or U.shape != (N_q, d_v):
-        shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in zip(("m", "l", "U"), (m, total, U), strict=True))
-        raise Unreadable(f"{shapes}, but m and l should be [{N_q}] and U [{N_q}, {d_v}].")
+        shapes = _(", ").join(f"{n} {shape_of(x)}" for n, x in zip(("m", "l", "U"), (m, total, U), strict=True))
+        what = _("{shapes}, but m and l should be {one} and U {other}.")
+        raise Unreadable(what.format(shapes=shapes, one=[N_q], other=[N_q, d_v]))
     empty = (total == 0) & (U == 0).all(axis=-1)
     with np.errstate(all="ignore"):
         size = np.where(empty, 0.0, m + np.log(total))
@@ -466,7 +470,7 @@ def _merge_divided(*case: Any) -> State:
 
 def _merge_means(m_1: Any, l_1: Any, U_1: Any, m_2: Any, l_2: Any, U_2: Any) -> State:
     H_1, H_2 = (U / np.where(total == 0, 1.0, total)[:, None] for total, U in ((l_1, U_1), (l_2, U_2)))
-    m, total, _ = _merge(m_1, l_1, U_1, m_2, l_2, U_2)
+    m, total = _merge(m_1, l_1, U_1, m_2, l_2, U_2)[:2]
     return m, total, (H_1 + H_2) / 2 * total[:, None]
 
 
@@ -618,12 +622,13 @@ def _decode(
 def _decode_view(case: tuple, result: Any) -> np.ndarray:
     """Return H, and of the cache what the grown sequences hold, in one row for each sequence."""
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Unreadable("something else than three arrays (H, K, V).")
+        raise Unreadable(_("something else than three arrays ({names}).").format(names="H, K, V"))
     result = [np.asarray(part.detach() if hasattr(part, "detach") else part, float) for part in result]
     x, K, V, lengths = case[:4]
     for name, got, asked in zip("HKV", result, ((len(x), V.shape[-1]), K.shape, V.shape), strict=True):
         if got.shape != asked:
-            raise Unreadable(f"{name} of shape {list(got.shape)}, but it should be {list(asked)}.")
+            what = _("{name} of shape {got}, but it should be {want}.")
+            raise Unreadable(what.format(name=name, got=shape_of(got), want=list(asked)))
     H, grown_K, grown_V = result
     held = (np.arange(K.shape[1]) <= lengths[:, None])[..., None]
     parts = (H, np.where(held, grown_K, 0.0), np.where(held, grown_V, 0.0))
@@ -798,13 +803,14 @@ def _with_state(change: Callable) -> Callable:
 def _state_view(case: tuple, result: Any) -> np.ndarray:
     """Return H, Z and z one after the other."""
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Unreadable("something else than three arrays (H, Z, z).")
+        raise Unreadable(_("something else than three arrays ({names}).").format(names="H, Z, z"))
     result = [np.asarray(part.detach() if hasattr(part, "detach") else part, float) for part in result]
-    _, phi_K, V = case
+    phi_K, V = case[1:]
     d_phi, d_v = phi_K.shape[1], V.shape[1]
     for name, got, asked in zip(("H", "Z", "z"), result, (V.shape, (d_phi, d_v), (d_phi,)), strict=True):
         if got.shape != asked:
-            raise Unreadable(f"{name} of shape {list(got.shape)}, but it should be {list(asked)}.")
+            what = _("{name} of shape {got}, but it should be {want}.")
+            raise Unreadable(what.format(name=name, got=shape_of(got), want=list(asked)))
     return np.concatenate([part.ravel() for part in result])
 
 

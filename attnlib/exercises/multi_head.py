@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnlib.exercises._checking import CheckResult, Exercise, Mistake, Symptom, check
+from attnlib.exercises._language import _
 from attnlib.masks import apply_mask, causal_mask
 from attnlib.multi_head import MultiHeadWeights, concat_heads, multi_head_attention, split_heads
 from attnlib.single_head import attention, scores, softmax
@@ -299,7 +300,7 @@ class Implementation:
         return self.function(X, mask)
 
     def __repr__(self) -> str:
-        return self.name
+        return _(self.name)
 
 
 def suspect_A(X, mask):

@@ -15,6 +15,7 @@ from attnlib.exercises._checking import (
     check,
     kind,
 )
+from attnlib.exercises._language import _
 from attnlib.single_head import attention, scores, softmax
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -180,25 +181,28 @@ def _matrices(result: Any, rows: int, rows_are: str, columns: int | None = None)
     if isinstance(result, np.ndarray) and result.ndim == 3:
         result = tuple(result)  # two matrices in one array
     if not isinstance(result, tuple | list) or len(result) != 2:
-        one = f"an array {shape_of(result)}" if isinstance(result, np.ndarray) else kind(result)
-        raise Unreadable(f"{one}, but should return two matrices: return W_Q, W_K.")
+        one = _("an array {shape}").format(shape=shape_of(result)) if isinstance(result, np.ndarray) else kind(result)
+        raise Unreadable(_("{kind}, but should return two matrices: return W_Q, W_K.").format(kind=one))
     matrices = []
     for name, W in zip(("W_Q", "W_K"), map(as_plain_array, result), strict=True):
         if W is None or W.ndim != 2:
-            raise Unreadable(f"a {name} that is no matrix of real numbers.")
+            raise Unreadable(_("a {name} that is no matrix of real numbers.").format(name=name))
         if W.shape[0] != rows:
-            raise Unreadable(
-                f"{name} with the shape {shape_of(W)}, but it needs {rows_are} = {rows} rows: tokens are rows, so "
-                "each of their components meets one row of the matrix."
+            what = _(
+                "{name} with the shape {shape}, but it needs {rows} rows: tokens are rows, so each of their "
+                "components meets one row of the matrix."
             )
+            raise Unreadable(what.format(name=name, shape=shape_of(W), rows=f"{rows_are} = {rows}"))
         if columns is not None and W.shape[1] != columns:
-            raise Unreadable(f"{name} with {W.shape[1]} columns, but queries and keys have d_h = {columns} components.")
+            what = _("{name} with {got} columns, but queries and keys have d_h = {d_h} components.")
+            raise Unreadable(what.format(name=name, got=W.shape[1], d_h=columns))
         matrices.append(W.astype(float))
     if matrices[0].shape[1] != matrices[1].shape[1]:
-        raise Unreadable(
-            f"W_Q with {matrices[0].shape[1]} columns and W_K with {matrices[1].shape[1]}: then queries and keys have "
-            "different widths and cannot be compared."
+        what = _(
+            "W_Q with {one} columns and W_K with {other}: then queries and keys have different widths and cannot be "
+            "compared."
         )
+        raise Unreadable(what.format(one=matrices[0].shape[1], other=matrices[1].shape[1]))
     return matrices
 
 
@@ -357,7 +361,7 @@ def _from_svd(left: float, right: float, *, transposed: bool = True, first: bool
 
 
 def _shared(M, d_h):
-    W, _ = _from_svd(0.5, 0.5)(M, d_h)
+    W = _from_svd(0.5, 0.5)(M, d_h)[0]
     return W, W
 
 

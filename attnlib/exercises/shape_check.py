@@ -17,8 +17,10 @@ from attnlib.exercises._checking import (
     call,
     check,
     judge,
+    not_yet,
     recognise,
 )
+from attnlib.exercises._language import _
 from attnlib.exercises.museum import MUSEUM, RIGHT
 from attnlib.properties import TESTS, attend_right, outcome, random_input
 from attnlib.shapes import check_shapes, shape_table
@@ -37,13 +39,14 @@ def _table_cases(rng: np.random.Generator) -> list[tuple]:
 def _view_table(arguments: tuple, result: Any) -> np.ndarray:
     """Return one row a tensor: how many axes, four sizes (0 where there is none), and 1 if all are whole numbers."""
     if not isinstance(result, dict) or not set(ROWS) <= result.keys():
-        raise Unreadable(f"no dict with the names {', '.join(ROWS)}.")
+        raise Unreadable(_("no dict with the names {names}.").format(names=_(", ").join(ROWS)))
     rows = []
     for name in ROWS:
         shape = result[name]
         numbers = isinstance(shape, tuple | list) and all(isinstance(n, int | float | np.number) for n in shape)
         if not numbers or len(shape) > 4:
-            raise Unreadable(f"{shape!r} for {name}: each shape is a tuple of at most four numbers.")
+            what = _("{shape} for {name}: each shape is a tuple of at most four numbers.")
+            raise Unreadable(what.format(shape=repr(shape), name=name))
         whole = all(isinstance(n, int | np.integer) for n in shape)
         rows.append([len(shape), *shape, *[0] * (4 - len(shape)), whole])
     return np.array(rows, dtype=float)
@@ -212,7 +215,8 @@ def _checker(
 
 def _view_axis(arguments: tuple, result: Any) -> int:
     if not isinstance(result, str) or result not in AXIS_NAMES:
-        raise Unreadable(f"{str(result)[:40]!r}, but should return the name of an axis, or an empty text.")
+        what = _("{text}, but should return the name of an axis, or an empty text.")
+        raise Unreadable(what.format(text=repr(str(result)[:40])))
     return AXIS_NAMES.index(result)
 
 
@@ -290,7 +294,7 @@ class Exhibit:
         return self.attend(*arguments, **options)
 
     def __str__(self) -> str:
-        return f"“{self.name}”"
+        return _("“{name}”").format(name=_(self.name))
 
 
 SHOWN = 8  # survivors that are named
@@ -408,31 +412,41 @@ def judge_museum(my_test: Any) -> CheckResult:
         return judge(MUSEUM_TEST, my_test)
     blamed = []
     for exhibit in RIGHT_EXHIBITS:
-        for verdict in (call(MUSEUM_TEST, my_test, (exhibit,)) for _ in range(TURNS)):
+        for verdict in (call(MUSEUM_TEST, my_test, (exhibit,)) for turn in range(TURNS)):
             if verdict.complaint:
-                return CheckResult(False, f"Not yet: {verdict.complaint}")
+                return CheckResult(False, not_yet(verdict.complaint))
             if verdict.holds != "booleans" or verdict.array.ndim:
-                return CheckResult(False, "Not yet: your function should return True or False.")
+                return CheckResult(False, not_yet(_("your function should return True or False.")))
             if not verdict.array and exhibit.name not in blamed:
                 blamed.append(exhibit.name)
     verdicts = [call(MUSEUM_TEST, my_test, (exhibit,)) for exhibit in EXHIBITS]
     # An attention that raises is caught, however the test is written.
     verdicts = [Outcome(np.array(False), holds="booleans") if v.array is None else v for v in verdicts]
     survivors = [m for m, v in zip(MUSEUM, verdicts[len(RIGHT) :], strict=True) if v.array.all()]
-    score = (
-        f"{len(MUSEUM) - len(survivors)} of {len(MUSEUM)} bugs caught, "
-        f"{len(blamed)} of {len(RIGHT)} right implementations blamed."
+    score = _("{caught} of {bugs} bugs caught, {blamed} of {right} right implementations blamed.").format(
+        caught=len(MUSEUM) - len(survivors), bugs=len(MUSEUM), blamed=len(blamed), right=len(RIGHT)
     )
     if not survivors and not blamed:
-        return CheckResult(True, f"Right: {score}")
-    lines = [f"Not yet: {score}"]
+        return CheckResult(True, _("Right: {score}").format(score=score))
+    lines = [not_yet(score)]
     if blamed:
-        lines.append(f"Blamed, though right: {', '.join(blamed)}.")
+        lines.append(_("Blamed, though right: {names}.").format(names=_(", ").join(map(_, blamed))))
     if survivors and not blamed:
-        more = f" and {len(survivors) - SHOWN} more" * (len(survivors) > SHOWN)
-        lines.append(f"Survivors: {'; '.join(m.name for m in survivors[:SHOWN])}{more}.")
-        lines.append(f"The first, “{survivors[0].name}”, in the words for whoever wrote it: {survivors[0].hint}")
+        lines += tell_survivors(survivors)
     mistake = recognise(MUSEUM_TEST, [(exhibit,) for exhibit in EXHIBITS], verdicts)
     if mistake is not None:
-        lines.append(f"Your test looks like “{mistake.name}”: {mistake.hint}")
+        looks_like = _("Your test looks like “{name}”: {hint}")
+        lines.append(looks_like.format(name=_(mistake.name), hint=_(mistake.hint)))
     return CheckResult(False, "\n".join(lines), mistake and mistake.name)
+
+
+def tell_survivors(survivors: list[Mistake]) -> list[str]:
+    """Name the bugs that a test does not catch, not all if there are many, and give the first one's hint."""
+    names = _("; ").join(_(bug.name) for bug in survivors[:SHOWN])
+    if len(survivors) > SHOWN:
+        names = _("{names} and {number} more").format(names=names, number=len(survivors) - SHOWN)
+    first = _("The first, “{name}”, in the words for whoever wrote it: {hint}")
+    return [
+        _("Survivors: {names}.").format(names=names),
+        first.format(name=_(survivors[0].name), hint=_(survivors[0].hint)),
+    ]

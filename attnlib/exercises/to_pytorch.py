@@ -6,6 +6,7 @@ import numpy as np
 
 from attnlib._arrays import shape_of
 from attnlib.exercises._checking import CheckResult, Exercise, Mistake, Symptom, Unreadable, as_plain_array, check, kind
+from attnlib.exercises._language import _
 from attnlib.masks import causal_mask
 from attnlib.multi_head import MultiHeadWeights, multi_head_attention
 from attnlib.single_head import attention
@@ -39,7 +40,8 @@ def _factors(case: tuple, result: Any) -> np.ndarray:
     """Return what the two masks do: by how much the exponential of each score is multiplied, [B, N, N]."""
     B, N = case[0].shape
     if not isinstance(result, tuple | list) or len(result) != 2:
-        raise Unreadable(f"{kind(result)}, but two masks were asked for: (key_padding_mask, attn_mask).")
+        what = _("{kind}, but two masks were asked for: (key_padding_mask, attn_mask).")
+        raise Unreadable(what.format(kind=kind(result)))
     wanted = {"key_padding_mask": (B, N), "attn_mask": (N, N)}
     added = {name: _added(name, mask, shape) for (name, shape), mask in zip(wanted.items(), result, strict=True)}
     return np.exp(added["key_padding_mask"][:, None, :] + added["attn_mask"])
@@ -51,11 +53,13 @@ def _added(name: str, mask: Any, shape: tuple[int, int]) -> np.ndarray:
         return np.zeros(shape)
     array = as_plain_array(mask)
     if array is None:
-        raise Unreadable(f"{kind(mask)} as {name}.")
+        raise Unreadable(_("{kind} as {name}.").format(kind=kind(mask), name=name))
     if array.shape != shape:
-        raise Unreadable(f"{name} {shape_of(array)}; the module asks for {list(shape)}.")
+        what = _("{name} {got}; the module asks for {want}.")
+        raise Unreadable(what.format(name=name, got=shape_of(array), want=list(shape)))
     if array.dtype.kind not in "bf":
-        raise Unreadable(f"{name} of {array.dtype}; the module takes booleans or floating numbers.")
+        what = _("{name} of {dtype}; the module takes booleans or floating numbers.")
+        raise Unreadable(what.format(name=name, dtype=array.dtype))
     return np.where(array, -np.inf, 0.0) if array.dtype == bool else array.astype(float)
 
 
@@ -282,12 +286,14 @@ def _packed_cases(rng: np.random.Generator) -> list[tuple]:
 def _three(case: tuple, result: Any) -> np.ndarray:
     """Return three matrices as one array, [3, rows, columns]."""
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Unreadable(f"{kind(result)}, but three matrices were asked for: (W_Q, W_K, W_V).")
+        what = _("{kind}, but three matrices were asked for: (W_Q, W_K, W_V).")
+        raise Unreadable(what.format(kind=kind(result)))
     arrays = [as_plain_array(W) for W in result]
     if any(W is None for W in arrays):
-        raise Unreadable("three things that are not all arrays of numbers.")
+        raise Unreadable(_("three things that are not all arrays of numbers."))
     if len({W.shape for W in arrays}) > 1:
-        raise Unreadable(f"matrices of shapes {', '.join(shape_of(W) for W in arrays)}; all three should be equal.")
+        shapes = _(", ").join(shape_of(W) for W in arrays)
+        raise Unreadable(_("matrices of shapes {shapes}; all three should be equal.").format(shapes=shapes))
     return np.stack(arrays)
 
 
