@@ -1,11 +1,14 @@
 """For all tests: a seeded generator, both libraries, and floating-point faults as errors."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile("book")
+os.environ.pop("ATTNLIB_LANGUAGE", None)  # the checks speak English here, whatever the author prefers
 
 
 @pytest.fixture(autouse=True)
