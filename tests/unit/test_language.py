@@ -254,7 +254,7 @@ def test_the_museum_speaks_chinese(chinese):
     ]
     results = [judge_museum(test) for test in tests]
     assert_chinese(results)
-    assert "正确：42 个错误捉住 42 个，4 个正确的实现错怪 0 个。" in [result.message for result in results]
+    assert "正确：42 个错误抓住 42 个，4 个正确的实现冤枉 0 个。" in [result.message for result in results]
     assert any("漏网的：W_O 转置了。\n第一个是“W_O 转置了”" in result.message for result in results)
 
 
