@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="write the course from the book, with what is handed out")
     build.add_argument("assignment", nargs="*", help="chapters such as 03_single_head (default: all)")
+    build.add_argument("--language", choices=("en", "zh"), default="en", help="of the course (default: en)")
     collect = commands.add_parser("collect", help="take what students handed in: a folder with one file or folder each")
     collect.add_argument("assignment")
     collect.add_argument("folder", type=Path)
@@ -33,10 +34,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def build(chosen: argparse.Namespace) -> int:
-    from classroom.book import read_chapters
+    from classroom.book import BOOKS, read_chapters
     from classroom.course import build
 
-    chapters = read_chapters()
+    chapters = read_chapters(chosen.language)
+    if not chapters:
+        return complain(f"There are no chapters in {BOOKS[chosen.language]}.")
     if unknown := set(chosen.assignment) - {chapter.name for chapter in chapters}:
         return complain(f"No such chapter: {', '.join(sorted(unknown))}.")
     assignments = build(chosen.course, [c for c in chapters if not chosen.assignment or c.name in chosen.assignment])

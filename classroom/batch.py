@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 
+from attnlib.exercises._language import SWITCH
 from classroom.course import Assignment, read_course
 from classroom.grading import Report, grade, nothing
 from classroom.sandbox import Limits, adopt_orphans
@@ -58,6 +59,7 @@ def grade_apart(
 ) -> None:
     """Grade one submission in this process, and send the report."""
     adopt_orphans()
+    os.environ[SWITCH] = assignment.language
     try:
         report = grade(assignment, read(folder, student, assignment, handed_out), limits)
     except Exception as error:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BOOKS = {"en": ROOT / "book", "zh": ROOT / "book" / "zh"}
 POINTS_A_STAR = 2
 NOT_NEEDED = r"matplotlib.*|attnlib\.plots.*|attnlib\.exercises\.museum"  # for figures, and what only a chapter shows
 
@@ -40,15 +41,17 @@ class Chapter:
     title: str
     imports: str
     tasks: tuple[Task, ...]
+    language: str = "en"
 
 
-def read_chapters(book: Path = ROOT / "book") -> list[Chapter]:
-    """Return every chapter that has exercises with solutions, in order."""
+def read_chapters(language: str = "en") -> list[Chapter]:
+    """Return every chapter of the book in a language that has exercises with solutions, in order."""
+    book = BOOKS[language]
     files = sorted(book.glob("[0-9][0-9]_*.ipynb"))
-    return [read_chapter(file) for file in files if (book / "solutions" / file.name).exists()]
+    return [read_chapter(file, language) for file in files if (book / "solutions" / file.name).exists()]
 
 
-def read_chapter(file: Path) -> Chapter:
+def read_chapter(file: Path, language: str = "en") -> Chapter:
     """Return one chapter. Raises `ValueError` for an exercise without stub or solution."""
     cells, solved = read_cells(file), read_cells(file.parent / "solutions" / file.name)
     imports = needed_imports(cells)
@@ -59,7 +62,7 @@ def read_chapter(file: Path) -> Chapter:
         if kind == "markdown" and (label := re.search(r"\{exercise\}.*?^:label:\s*(\S+)", text, re.M | re.S)):
             tasks.append(read_task(label[1], text, stub, solved, [x for x in extra if not names_in([x]) <= known]))
     title = re.search(r"^# (.+)$", cells[0][1], re.M)
-    return Chapter(file.stem, title[1] if title else file.stem, "\n".join(imports), tuple(tasks))
+    return Chapter(file.stem, title[1] if title else file.stem, "\n".join(imports), tuple(tasks), language)
 
 
 def needed_imports(cells: list[tuple[str, str]]) -> list[str]:
@@ -101,7 +104,7 @@ def read_task(label: str, text: str, stub: str, solved: list[tuple[str, str]], e
     function = functions[-1]
     title, prose = re.search(r":{3,}\{exercise\}\s*(.*?)\n(?::\w+:[^\n]*\n)*\s*(.*?)\n:{3,}\s*$", text, re.S).groups()
     level, prose = prose.split("\n", 1)
-    stars, minutes = level.count("★"), re.search(r"(\d+) minutes", level)
+    stars, minutes = level.count("★"), re.search(r"(\d+) (?:minutes|分钟)", level)
     if not stars or not minutes:
         raise ValueError(f"{label}: stars and minutes do not stand on its first line")
     return Task(

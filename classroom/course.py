@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from attnlib.exercises._language import SWITCH
 from classroom.book import ROOT, Chapter, Task
 
 COURSE = ROOT / "_build" / "classroom"
@@ -32,13 +33,30 @@ c.ClearSolutions.code_stub = {{"python": "..."}}
 os.environ["PATH"] = os.pathsep.join([{bin!r}, os.environ.get("PATH", "")])
 os.environ["PYTHONPATH"] = os.pathsep.join([{root!r}, os.environ.get("PYTHONPATH", "")])
 '''
-WELCOME = """# {title}: exercises
+WELCOME = {
+    "en": """# {title}: exercises
 
 Write your answer below each `def` line, in place of the `...`, and run the cell after it: the check says what it sees.
 {points} points in all. Points are given later, on other inputs.
 
 Keep the name of this file, the names of the functions, and the cells with the checks. Cells of your own may stand
-anywhere."""
+anywhere.""",
+    "zh": """# {title}：练习
+
+把答案写在每个 `def` 行的下面，换掉 `...`，再运行后面那一格：检查会告诉你它看到了什么。
+
+全部共 {points} 分。分数以后另用别的输入来评。
+
+请不要改动文件名、函数名和检查所在的单元格。你自己的单元格放在哪里都行。""",
+}
+HEAD = {
+    "en": "## Exercise {number}: {title}\n\n{level} · {minutes} minutes · {points} points\n\n",
+    "zh": "## 练习 {number}：{title}\n\n{level} · {minutes} 分钟 · {points} 分\n\n",
+}
+SPEAKS = {  # a student's folder has another name than the book's: the checks are told their language
+    "en": "",
+    "zh": f"import os\n\nos.environ[{SWITCH!r}] = 'zh'\n\n",
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +80,7 @@ class Assignment:
     title: str
     imports: str
     parts: tuple[Part, ...]
+    language: str = "en"
 
     @property
     def points(self) -> int:
@@ -93,7 +112,7 @@ def describe(chapter: Chapter, seeds: dict[str, int]) -> Assignment:
         seed = seeds.get(task.name) or secrets.randbelow(2**31 - 2) + 1
         ids = (f"{task.name}-answer", f"{task.name}-check")
         parts.append(Part(task.name, task.title, task.function, task.points, *ids, seed))
-    return Assignment(chapter.name, chapter.title, chapter.imports, tuple(parts))
+    return Assignment(chapter.name, chapter.title, chapter.imports, tuple(parts), chapter.language)
 
 
 def as_dict(assignment: Assignment) -> dict:
@@ -109,13 +128,16 @@ def read_course(course: Path) -> list[Assignment]:
 
 def source_notebook(chapter: Chapter, assignment: Assignment) -> nbformat.NotebookNode:
     """Return what the teacher keeps: exercises, with solutions and hidden tests between nbgrader's marks."""
+    welcome = WELCOME[chapter.language].format(title=chapter.title, points=assignment.points)
     cells = [
-        new_markdown_cell(WELCOME.format(title=chapter.title, points=assignment.points), id="welcome"),
-        new_code_cell(chapter.imports, id="imports", metadata=mark("imports")),
+        new_markdown_cell(welcome, id="welcome"),
+        new_code_cell(SPEAKS[chapter.language] + chapter.imports, id="imports", metadata=mark("imports")),
     ]
     for number, (task, part) in enumerate(zip(chapter.tasks, assignment.parts, strict=True), 1):
         level = "★" * task.stars + "☆" * (3 - task.stars)
-        head = f"## Exercise {number}: {task.title}\n\n{level} · {task.minutes} minutes · {task.points} points\n\n"
+        head = HEAD[chapter.language].format(
+            number=number, title=task.title, level=level, minutes=task.minutes, points=task.points
+        )
         cells += [
             new_markdown_cell(head + task.text, id=f"{task.name}-text"),
             new_code_cell(answer_cell(task), id=part.answer_id, metadata=mark(part.answer_id, solution=True)),

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from attnlib.exercises import CATALOGUE, CheckResult, Exercise
-from attnlib.exercises._checking import judge
+from attnlib.exercises._checking import judge, nice_try
 from attnlib.exercises.shape_check import judge_museum
 from classroom.course import Assignment, Part
 from classroom.sandbox import Ended, Limits, Remote, Sandbox
 from classroom.submission import Submission
 
 JUDGES: dict[str, Callable[[Any], CheckResult]] = {"museum": judge_museum}  # an exercise with a score of its own
-TALKS_ABOUT_OWN = "Nice try: that is attnlib's own {}. Write yours, then compare the two."
 MOST_STARTS = 4  # of the untrusted process, if it ends while the cells are run
 
 
@@ -114,8 +113,7 @@ class Bench:
             return Verdict(part.name, 0, part.points, f"Not graded: {why}")
         flags = self.submission.flags.get(part.name, [])
         if isinstance(fn, Remote) and fn.own:
-            message = TALKS_ABOUT_OWN.format(fn.own)
-            return Verdict(part.name, 0, part.points, message, flags=[f"hands in attnlib's own {fn.own}"])
+            return Verdict(part.name, 0, part.points, nice_try(fn.own), flags=[f"hands in attnlib's own {fn.own}"])
         result = verdict_on(part.name, fn, part.seed)
         points = part.points if result else 0
         return Verdict(part.name, points, part.points, result.message, result.mistake, flags)

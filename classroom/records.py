@@ -19,7 +19,7 @@ from classroom.submission import Submission, read
 
 RISKY = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for the beginning of a formula
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="{language}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
@@ -29,6 +29,7 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere; border-left: 0.25rem soli
 {body}
 </main></body></html>
 """
+SCORE = {"en": "{title}: {points} of {of} points", "zh": "{title}：{points} 分（满分 {of} 分）"}
 
 
 def open_gradebook(course: Path) -> Gradebook:
@@ -91,7 +92,8 @@ def write_notebook(course: Path, assignment: Assignment, report: Report, submiss
 
 def feedback_page(assignment: Assignment, report: Report, submission: Submission) -> str:
     """Return a student's page: points, what the check saw, the recognised mistake with its hint, the answer."""
-    title = f"{assignment.title}: {report.points} of {assignment.points} points"
+    score = SCORE[assignment.language]
+    title = score.format(title=assignment.title, points=report.points, of=assignment.points)
     parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(report.student)}</p>"]
     if report.problem:
         parts.append(f"<p><strong>Not graded: {html.escape(report.problem)}</strong></p>")
@@ -100,11 +102,11 @@ def feedback_page(assignment: Assignment, report: Report, submission: Submission
     for part, verdict in zip(assignment.parts, report.verdicts, strict=True):
         answer = submission.answers.get(part.name, "")
         parts += [
-            f"<h2>{html.escape(part.title)}: {verdict.points} of {verdict.of}</h2>",
+            f"<h2>{html.escape(score.format(title=part.title, points=verdict.points, of=verdict.of))}</h2>",
             f"<p>{html.escape(verdict.message).replace(chr(10), '<br>')}</p>",
             f"<pre><code>{html.escape(answer)}</code></pre>" if answer.strip() else "",
         ]
-    return PAGE.format(title=html.escape(title), body="\n".join(parts))
+    return PAGE.format(language=assignment.language, title=html.escape(title), body="\n".join(parts))
 
 
 def read_reports(course: Path) -> list[Report]:
