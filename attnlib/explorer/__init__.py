@@ -194,7 +194,7 @@ def labels() -> dict[str, dict[str, str]]:
 def script() -> str:
     """Return the program of the element, with its words, colours and style; one and the same in every cell."""
     style = _colors() + _packaged("explorer.css")
-    constants = f"const LABELS = {json.dumps(labels())};\nconst STYLE = {json.dumps(style)};\n"
+    constants = f"const LABELS = {json.dumps(labels(), ensure_ascii=False)};\nconst STYLE = {json.dumps(style)};\n"
     return f"(() => {{\n{constants}{_packaged('explorer.js')}}})();\n"
 
 

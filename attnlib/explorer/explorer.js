@@ -217,7 +217,7 @@ class AttentionExplorer extends HTMLElement {
     const sum = (places) => places.reduce((total, j) => total + weights[j], 0).toFixed(2);
     const list = order.slice(0, NAMED).map((j) => `${this.name(keys, j)} ${weights[j].toFixed(2)}`);
     if (order.length > NAMED) list.push(fill(this.words.others, { weight: sum(order.slice(NAMED)) }));
-    return fill(this.words.reads, { query, list: list.join(", "), sum: sum(order) });
+    return fill(this.words.reads, { query, list: list.join(this.words.comma), sum: sum(order) });
   }
 }
 

@@ -303,5 +303,11 @@ def test_without_a_script_there_is_a_table(show):
     assert page.get_by_role("cell", name="0.35").first.is_visible()
 
 
+def test_it_speaks_the_language_of_its_page(show):
+    page = show(one_head(query=1), lang="zh-CN")
+    assert status(page).startswith("bank 读取 by ") and "、" in status(page)
+    assert page.get_by_role("group", name="注意力浏览器").is_visible()
+
+
 def test_a_language_without_words_reads_english(show):
-    assert status(show(one_head(query=1), lang="zh-CN")).startswith("bank reads by")
+    assert status(show(one_head(query=1), lang="fr")).startswith("bank reads by")

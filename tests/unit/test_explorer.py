@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_named(arguments, error, message):
 
 
 def test_the_script_is_small_and_stays_in_its_tag():
-    assert len(script().encode()) < 15_000
+    assert len(script().encode()) < 15_500  # with its words in two languages
     assert "</" not in script() and "<!--" not in script()
     assert "http" not in script().replace("http://www.w3.org/2000/svg", "")  # a name, not an address
 
