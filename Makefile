@@ -10,6 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 HTML := _build/html
+CHINESE := book/zh --config _config_zh.yml --toc _toc_zh.yml --path-output _build/zh
 PORT ?= 8000
 COURSE ?= _build/classroom
 export REAL ?= 1
@@ -17,7 +18,7 @@ WEIGHTS := $(if $(filter 0,$(REAL)),,$(VENV)/.real)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check \
 	$(if $(PIP_INDEX),--index-url $(PIP_INDEX)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PYTEST := $(BIN)/python -m pytest
-SHARED := -n auto  # among the processors; notebooks are not: they use several each
+SHARED := -n auto  # among the processors
 
 # A notebook's `python3` kernel is the one of this environment, not one that the user has installed elsewhere.
 export JUPYTER_PREFER_ENV_PATH := 1
@@ -31,9 +32,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-book: $(VENV)/.book $(WEIGHTS) ## build the book; every warning is an error
+book: $(VENV)/.book $(WEIGHTS) ## build the book in both languages; every warning is an error
 	@$(BIN)/jupyter-book build . --all -W --keep-going
-	@echo "The book: $(HTML)/index.html, $$(find $(HTML)/book -name '*.html' | wc -l | tr -d ' ') pages. Open it, or: make serve"
+	@$(BIN)/jupyter-book build $(CHINESE) --all -W --keep-going
+	@echo "The book: $(HTML)/index.html, $$(find $(HTML)/book -name '*.html' | wc -l | tr -d ' ') pages; in Chinese: $(HTML)/zh/index.html. Open it, or: make serve"
 
 zip: ## the built book as one file that opens from a folder: _build/attention-book.zip
 	@test -f $(HTML)/index.html || $(MAKE) book
@@ -54,8 +56,8 @@ lab: $(VENV)/.book $(WEIGHTS) ## open the notebooks in JupyterLab
 notebooks: $(VENV)/.book $(WEIGHTS) ## run every notebook and store its outputs (ONLY="book/01_inputs.ipynb ..." for some)
 	@$(BIN)/python tools/run_notebooks.py $(ONLY)
 
-classroom: $(VENV)/.classroom ## the exercises as an nbgrader course, in _build/classroom (COURSE=folder for another)
-	@$(BIN)/python -m classroom --course $(COURSE) build
+classroom: $(VENV)/.classroom ## the exercises as an nbgrader course, in _build/classroom (COURSE=folder, EDITION=zh)
+	@$(BIN)/python -m classroom --course $(COURSE) build $(if $(EDITION),--language $(EDITION))
 
 serve: ## show the built book at http://localhost:8000
 	@test -f $(HTML)/index.html || $(MAKE) book
@@ -84,7 +86,7 @@ check-classroom: $(VENV)/.dev $(VENV)/.classroom
 	$(PYTEST) tests/classroom
 
 check-notebooks: $(VENV)/.dev
-	$(PYTEST) --nbval --nbval-current-env book
+	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --dist loadfile --nbval --nbval-current-env book
 
 check-browser: $(VENV)/.dev book
 	$(PYTEST) $(SHARED) --dist loadgroup tests/browser

@@ -7,7 +7,7 @@ from pathlib import Path
 from classroom.book import ROOT
 
 FILES = "Makefile README.md LICENSE LICENSE-content CITATION.cff pyproject.toml constraints.txt requirements.txt"
-FILES += " requirements-real.txt _config.yml"
+FILES += " requirements-real.txt _config.yml _config_zh.yml"
 FOLDERS = "attnlib book tools benchmarks binder"
 LEFT_OUT = ("solutions", "__pycache__", ".ipynb_checkpoints", "*.egg-info", "conftest.py")
 
@@ -23,14 +23,15 @@ def copy_book(target: Path, root: Path = ROOT) -> None:
         shutil.copy(root / file, target / file)
     for page in (*(target / "book").rglob("*.ipynb"), *(target / "book").rglob("*.md")):
         page.write_text(without_links(page.read_text("utf-8")), encoding="utf-8")
-    contents = (root / "_toc.yml").read_text("utf-8")
-    (target / "_toc.yml").write_text(without_solutions(contents), encoding="utf-8")
+    for name in ("_toc.yml", "_toc_zh.yml"):
+        contents = (root / name).read_text("utf-8")
+        (target / name).write_text(without_solutions(contents), encoding="utf-8")
 
 
 def without_solutions(contents: str) -> str:
     """Return a table of contents without the part that holds the solutions."""
     parts = re.split(r"(?m)^(?=  - caption:)", contents)
-    return "".join(part for part in parts if "book/solutions/" not in part)
+    return "".join(part for part in parts if re.search(r"\bsolutions/", part) is None)
 
 
 def without_links(text: str) -> str:

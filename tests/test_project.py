@@ -88,7 +88,7 @@ def test_the_repository_has_one_address(texts):
     assert (citation["repository-code"], citation["url"]) == (address, site)
     owner = address.removeprefix("https://github.com/")
     for name, text in texts.items():
-        if name not in ("_config.yml", "CITATION.cff", "README.md"):
+        if name not in ("_config.yml", "_config_zh.yml", "CITATION.cff", "README.md"):
             assert owner not in text, f"{name} names the repository: read it from _config.yml"
 
 
@@ -107,6 +107,7 @@ def test_no_path_of_a_machine(texts):
 def test_every_page_is_described():
     """In book/descriptions.yml, by hand: 50 to 160 characters, no two alike."""
     described = yaml.safe_load((ROOT / "book/descriptions.yml").read_text("utf-8"))
+    assert yaml.safe_load((ROOT / "book/zh/descriptions.yml").read_text("utf-8")).keys() == described.keys()
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
     listed = [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
     assert {page.removeprefix("book/") for page in listed} <= set(described)

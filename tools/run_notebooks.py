@@ -1,12 +1,15 @@
 """Run notebooks in place and store them so that a second run leaves no difference.
 
-    python tools/run_notebooks.py             every notebook below book/
+    python tools/run_notebooks.py             every notebook of the book, in both languages
     python tools/run_notebooks.py FILE ...    only these
 
-Each runs from top to bottom in a fresh kernel of this Python, in its own folder. What differs from one run or machine
-to the next (times, the Python version, an editor's metadata) is not stored. A notebook that raises is left as it was.
+Each English notebook runs from top to bottom in a fresh kernel of this Python, in its own folder. Then its exercise
+checks run once more in Chinese, and its Chinese twin is written with the same code and outputs (see twins.py). What
+differs from one run or machine to the next (times, the Python version, an editor's metadata) is not stored. A notebook
+that raises is left as it was.
 """
 
+import copy
 import sys
 import time
 from pathlib import Path
@@ -14,6 +17,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from twins import BOOK, carry_page, pages, speaks
 from weights import NEED_WEIGHTS, missing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +25,7 @@ BUDGET = 20  # seconds a chapter may take on two cores
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"}
 KEPT_CELL_METADATA = ("editable", "mystnb", "slideshow", "tags", "nbgrader")
+IN_CHINESE = "import os\nos.environ['ATTNLIB_LANGUAGE'] = 'zh'"
 
 
 def normalise(notebook):
@@ -35,9 +40,12 @@ def normalise(notebook):
 
 
 def run(path):
-    """Execute one notebook and store it; return the seconds that it took."""
+    """Execute one notebook and store it, and its Chinese twin; return the seconds that it took."""
     notebook = nbformat.read(path, as_version=4)
     normalise(notebook)
+    whole = len(notebook.cells)
+    spoken = copy.deepcopy([cell for cell in notebook.cells if speaks(cell)])
+    notebook.cells += [nbformat.v4.new_code_cell(IN_CHINESE), *spoken]
     start = time.perf_counter()
     client = NotebookClient(
         notebook,
@@ -49,9 +57,13 @@ def run(path):
     )
     client.execute()
     seconds = time.perf_counter() - start
+    spoken = {cell.id: cell.outputs for cell in notebook.cells[whole + 1 :]}
+    notebook.cells = notebook.cells[:whole]
     normalise(notebook)  # the kernel wrote its version into the metadata
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
+    if path.resolve().is_relative_to(BOOK):
+        carry_page(path.resolve().relative_to(BOOK).as_posix(), spoken)
     return seconds
 
 
@@ -61,7 +73,7 @@ def show(path):
 
 
 def every_notebook():
-    paths = {path for path in (ROOT / "book").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    paths = {BOOK / name for name in pages() if name.endswith(".ipynb")}
     if missing():
         print(f"Left as they are, without the weights of chapter 11: {', '.join(NEED_WEIGHTS)}")
         paths -= {ROOT / name for name in NEED_WEIGHTS}

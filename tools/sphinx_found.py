@@ -1,6 +1,7 @@
 """Sphinx extension: what brings readers to a page. Social cards, a sitemap, a page for addresses that lead nowhere.
 
-All addresses begin with `html.baseurl` of _config.yml, and the words are those of book/descriptions.yml.
+All addresses begin with `html.baseurl` of the config, and the words are those of descriptions.yml beside the pages.
+What stands at the root of the site (its first page, the sitemap of both languages) is written with the English edition.
 """
 
 import re
@@ -10,22 +11,25 @@ from urllib.parse import urljoin, urlsplit
 
 import yaml
 from sphinx.errors import ExtensionError
+from sphinx_languages import published
 
-BOOK = "book/"
 LOST = "404"  # the name that GitHub Pages and most servers ask for
+ALT = {"en": "A causal attention matrix beside the title of the book", "zh_CN": "书名旁边的因果注意力矩阵"}
 CARD = "_static/card.png"  # 1200 x 630, the size that all networks show
 
 
 def read_descriptions(app):
-    text = Path(app.srcdir, BOOK, "descriptions.yml").read_text("utf-8")
-    app.config.descriptions = {BOOK + page: words for page, words in yaml.safe_load(text).items()}
+    folder = app.config.root_doc.removesuffix("index")
+    text = Path(app.srcdir, folder, "descriptions.yml").read_text("utf-8")
+    app.config.descriptions = {folder + page: words for page, words in yaml.safe_load(text).items()}
 
 
-def tags(base, title, site, address, words):
+def tags(app, title, address, words):
     """Return the tags that a link to a page is shown with."""
+    base, site = app.config.html_baseurl, app.config.html_title
     named = {"description": words, "twitter:card": "summary_large_image"}
     graph = {"title": title, "description": words, "type": "article", "url": address, "site_name": site}
-    graph |= {"image": urljoin(base, CARD), "image:alt": "A causal attention matrix beside the title of the book"}
+    graph |= {"image": urljoin(base, CARD), "image:alt": ALT[app.config.language]}
     lines = [f'<meta name="{name}" content="{escape(text)}" />' for name, text in named.items()]
     lines += [f'<meta property="og:{name}" content="{escape(text)}" />' for name, text in graph.items()]
     return "\n    ".join(lines)
@@ -33,21 +37,25 @@ def tags(base, title, site, address, words):
 
 def add_tags(app, page, template, context, doctree):
     """Describe each page of the book; those that Sphinx makes (the index, the search) are for people who are here."""
-    base, site = app.config.html_baseurl, app.config.html_title
     if doctree is None:
         context["metatags"] = '\n    <meta name="robots" content="noindex" />'
         context["pageurl"] = None
         return
     if page not in app.config.descriptions:
-        raise ExtensionError(f"{page} has no description in {BOOK}descriptions.yml")
+        raise ExtensionError(f"{page} has no description in descriptions.yml")
     title = re.sub("<.*?>", "", context["title"])
-    context["metatags"] += "\n    " + tags(base, title, site, context["pageurl"], app.config.descriptions[page])
+    context["metatags"] += "\n    " + tags(app, title, context["pageurl"], app.config.descriptions[page])
 
 
 def write_sitemap(app, out):
-    pages = sorted(urljoin(app.config.html_baseurl, app.builder.get_target_uri(page)) for page in app.env.found_docs)
-    lines = [f"  <url><loc>{escape(page)}</loc></url>" for page in pages]
-    head = '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    """List each page in both languages, and beside each where the other one stands."""
+    lines = []
+    for page in sorted(app.env.found_docs):
+        both = published(app, page)
+        links = [f'<xhtml:link rel="alternate" hreflang="{lang}" href="{url}"/>' for lang, url in both.items()]
+        lines += [f"  <url><loc>{escape(url)}</loc>{''.join(links)}</url>" for url in both.values()]
+    head = '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    head += ' xmlns:xhtml="http://www.w3.org/1999/xhtml">'
     (out / "sitemap.xml").write_text("\n".join([head, *lines, "</urlset>\n"]), encoding="utf-8", newline="\n")
     sitemap = urljoin(app.config.html_baseurl, "sitemap.xml")
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {sitemap}\n", encoding="utf-8", newline="\n")
@@ -64,7 +72,7 @@ def write_first_page(app, out):
     <title>{escape(site)}</title>
     <meta http-equiv="Refresh" content="0; url={first}" />
     <link rel="canonical" href="{address}" />
-    {tags(app.config.html_baseurl, site, site, address, app.config.descriptions[app.config.master_doc])}
+    {tags(app, site, address, app.config.descriptions[app.config.master_doc])}
   </head>
   <body><p><a href="{first}">{escape(site)}</a></p></body>
 </html>
@@ -81,7 +89,7 @@ def anchor_lost_page(app, out):
 
 
 def finish(app, exception):
-    if exception or app.builder.format != "html":
+    if exception or app.builder.format != "html" or app.config.language != "en":
         return
     for write in (write_sitemap, write_first_page, anchor_lost_page):
         write(app, Path(app.outdir))

@@ -9,14 +9,18 @@ import re
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.locale import _
 from sphinx.transforms import SphinxTransform
 
-PAGE = "book/glossary"
+PAGES = ("book/glossary", "glossary")  # English and Chinese
 
 
 def names(term):
-    """Return the English names in the heading of an entry: "Bare token, dressed token" has two."""
-    text = next(iter(term.findall(nodes.strong))).astext()
+    """Return the English names in the heading of an entry: "Bare token, dressed token" has two.
+
+    They are set in bold in the English glossary; in the Chinese one, where the Chinese name is, in italics.
+    """
+    text = next(iter([*term.findall(nodes.emphasis), *term.findall(nodes.strong)])).astext()
     return [name.strip() for name in re.sub(r"\(.*?\)", "", text).split(",")]
 
 
@@ -31,15 +35,18 @@ class NameTerms(SphinxTransform):
     default_priority = 800  # before the index is collected (850)
 
     def apply(self, **kwargs):
-        if self.env.docname != PAGE:
+        page = self.env.docname
+        if page not in PAGES:
             return
-        slugs = self.env.metadata[PAGE].setdefault("myst_slugs", {})
+        slugs = self.env.metadata[page].setdefault("myst_slugs", {})
         for term in list(self.document.findall(nodes.term)):
             entries = {address(name): name for name in names(term)}
             slugs.update({anchor: (term.line, anchor, name) for anchor, name in entries.items()})
             term["ids"] += entries
             term.insert(0, addnodes.index(entries=[("single", entries[id], id, "", None) for id in entries]))
-            term.append(nodes.reference("", "#", refid=term["ids"][0], classes=["headerlink"], reftitle="Link here"))
+            term.append(
+                nodes.reference("", "#", refid=term["ids"][0], classes=["headerlink"], reftitle=_("Link to this term"))
+            )
 
 
 def setup(app):

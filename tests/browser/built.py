@@ -11,15 +11,15 @@ LOST = "404.html"  # its links begin at the published root: test_found.py looks 
 
 
 def built_pages():
-    """The pages of the book, as paths below the built site; the root is a redirect and no page."""
-    folders = ("_static", "_sources", "_images", "_downloads")
+    """The pages of both editions, as paths below the built site; the root is a redirect and no page."""
+    folders = {"_static", "_sources", "_images", "_downloads"}
     pages = (path.relative_to(HTML) for path in sorted(HTML.rglob("*.html")))
-    return [page.as_posix() for page in pages if page.parts[0] not in folders and page.as_posix() not in (LOST, ROOT)]
+    return [page.as_posix() for page in pages if not folders & {*page.parts} and page.as_posix() not in (LOST, ROOT)]
 
 
-def chapters():
-    """The pages that are numbered chapters."""
-    return [page for page in built_pages() if page.removeprefix("book/")[:2].isdigit()]
+def chapters(folder="book/"):
+    """The pages of one edition that are numbered chapters."""
+    return [page for page in built_pages() if page.startswith(folder) and page.removeprefix(folder)[:2].isdigit()]
 
 
 def missing(what):

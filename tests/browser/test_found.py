@@ -1,5 +1,6 @@
 """How readers find a page and get to its source: addresses, cards, the sitemap, the page for lost addresses."""
 
+import re
 import subprocess
 import threading
 import xml.etree.ElementTree as ET
@@ -18,47 +19,106 @@ from bs4 import BeautifulSoup
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
 BASE = CONFIG["html"]["baseurl"]
-BOOK_PAGES = [page for page in built_pages() if page.startswith("book/")]
+MADE = ("genindex.html", "py-modindex.html", "search.html")  # by Sphinx, of no source
+PAGES = [page for page in built_pages() if page.removeprefix("zh/") not in MADE]
+ENGLISH = [page for page in PAGES if page.startswith("book/")]
+CHINESE = [page for page in PAGES if page.startswith("zh/")]
+
+
+def twin(name):
+    """The same page in the other language."""
+    return "zh/" + name.removeprefix("book/") if name in ENGLISH else "book/" + name.removeprefix("zh/")
+
+
+def source_of(name):
+    """The file that a page is made of."""
+    folder = ROOT / (name if name in ENGLISH else "book/" + name)
+    return next(path for path in folder.parent.glob(folder.stem + ".*") if path.suffix in (".ipynb", ".md"))
 
 
 def soup(name):
     return BeautifulSoup((HTML / name).read_text("utf-8"), "html.parser")
 
 
-@pytest.mark.parametrize("name", BOOK_PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_card_and_address(name):
     head = soup(name).head
     tags = {tag.get("property") or tag.get("name"): tag["content"] for tag in head.find_all("meta", content=True)}
     assert [link["href"] for link in head.find_all("link", rel="canonical")] == [BASE + name] == [tags["og:url"]]
-    assert tags["description"] == tags["og:description"] and 50 <= len(tags["description"]) <= 160
+    least, most = (50, 160) if name in ENGLISH else (25, 80)  # Chinese says as much in fewer characters
+    assert tags["description"] == tags["og:description"] and least <= len(tags["description"]) <= most
     assert tags["og:title"] in head.title.text
     assert (HTML / tags["og:image"].removeprefix(BASE)).is_file()
 
 
 def test_descriptions_differ():
-    words = [soup(name).find("meta", attrs={"name": "description"})["content"] for name in BOOK_PAGES]
+    words = [soup(name).find("meta", attrs={"name": "description"})["content"] for name in PAGES]
     assert len(set(words)) == len(words)
 
 
 def test_sitemap_lists_the_book():
-    """All of it and nothing else, and no date, which would change with every build."""
+    """All of it and nothing else, in both languages, and no date, which would change with every build."""
     tree = ET.parse(HTML / "sitemap.xml")
-    assert {element.text for element in tree.iter() if element.tag.endswith("loc")} == {BASE + p for p in BOOK_PAGES}
+    assert {element.text for element in tree.iter() if element.tag.endswith("loc")} == {BASE + p for p in PAGES}
+    links = [element.attrib for element in tree.iter() if element.tag.endswith("link")]
+    assert {(link["hreflang"], link["href"]) for link in links} == {
+        *(("en", BASE + p) for p in ENGLISH), *(("zh-CN", BASE + p) for p in CHINESE)
+    }  # fmt: skip
     assert not [element for element in tree.iter() if element.tag.endswith("lastmod")]
     assert f"Sitemap: {BASE}sitemap.xml" in (HTML / "robots.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", BOOK_PAGES)
+def test_both_languages_are_whole():
+    assert ENGLISH and sorted(map(twin, ENGLISH)) == CHINESE
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_leads_to_its_twin(name):
+    """And back; to a person, and to a search engine. Its language is named as HTML names it."""
+    page = soup(name)
+    other = page.find("a", class_="language-switch")
+    assert page.html["lang"] == ("en" if name in ENGLISH else "zh-CN")
+    assert other["hreflang"] == other["lang"] == ("zh-CN" if name in ENGLISH else "en")
+    assert (HTML / name).parent.joinpath(other["href"]).resolve() == HTML / twin(name)
+    english, chinese = sorted((name, twin(name)), key=lambda one: one in CHINESE)
+    links = {link["hreflang"]: link["href"] for link in page.head.find_all("link", rel="alternate", hreflang=True)}
+    assert links == {"en": BASE + english, "zh-CN": BASE + chinese, "x-default": BASE + english}
+
+
+@pytest.mark.parametrize("name", ENGLISH)
+def test_twins_have_the_same_anchors(name):
+    """A link to a section or a figure holds in both languages."""
+    anchors = [
+        [part["id"] for part in soup(one).article.select("section[id], figure[id]")] for one in (name, twin(name))
+    ]
+    assert anchors[0] == anchors[1] and anchors[0]
+
+
+ENGLISH_WORDS = r"[A-Za-z]{2,}(?: [A-Za-z]{2,})+"  # two or more in a row
+
+
+@pytest.mark.parametrize("name", [*CHINESE[:1], "zh/search.html", "zh/genindex.html"])
+def test_the_interface_is_chinese(name):
+    """What the themes write about a page: labels, tooltips, buttons."""
+    page = soup(name)
+    for tag in page.select(
+        "article, script, style, noscript, .toctree-l1, .toc-entry, .prev-next-title, .component-author"
+    ):
+        tag.decompose()
+    spoken = [
+        tag.get(key, "") for tag in page.body.find_all(True) for key in ("title", "aria-label", "placeholder", "alt")
+    ]
+    assert [text for text in [*spoken, *page.body.stripped_strings] if re.search(ENGLISH_WORDS, text)] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_buttons_open_the_right_file(name):
     """The source of this page, on the branch that _config.yml names."""
     repository, branch = CONFIG["repository"]["url"], CONFIG["repository"]["branch"]
     owner = repository.removeprefix("https://github.com/")
     page = soup(name)
     links = [a["href"] for a in page.find_all("a", href=True)]
-    source = next(
-        path for path in (ROOT / name).parent.glob(Path(name).stem + ".*") if path.suffix in (".ipynb", ".md")
-    )
-    source = source.relative_to(ROOT).as_posix()
+    source = source_of(name).relative_to(ROOT).as_posix()
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", source],
                             cwd=ROOT, capture_output=True, text=True).stdout  # fmt: skip
     assert not (ROOT / ".git").exists() or listed.strip() == source
@@ -74,7 +134,7 @@ def test_buttons_open_the_right_file(name):
 
 def test_figures_and_sections_can_be_linked():
     """Each has a name of its own and shows a link to it."""
-    for name in BOOK_PAGES:
+    for name in PAGES:
         article = soup(name).article
         for part in article.select("figure, section:not(.exercise section, .solution section)"):
             heading = part.find(["figcaption", "h1", "h2", "h3", "h4"])

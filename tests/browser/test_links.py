@@ -51,8 +51,10 @@ def test_first_page_leads_to_the_book(built):
 
 
 def test_unlisted_files_are_not_published(built):
-    """Nothing but the pages of _toc.yml: no draft, no test, nothing of the environment."""
-    sources = {
-        path.relative_to(built / "_sources").parts[0] for path in (built / "_sources").rglob("*") if path.is_file()
-    }
-    assert sources == {"book"}
+    """Nothing but the pages of the contents: no draft, no test, nothing of the environment, nothing twice."""
+    english, chinese = (
+        {path.relative_to(sources).with_suffix("").as_posix() for path in sources.rglob("*") if path.is_file()}
+        for sources in (built / "_sources/book", built / "zh/_sources")
+    )
+    assert english == chinese
+    assert {path.name for path in (built / "_sources").iterdir()} == {"book"}

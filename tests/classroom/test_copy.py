@@ -30,10 +30,11 @@ def test_no_solution_is_in_the_copy(copied):
             assert f"def {task.function}(" in notebooks
 
 
-def test_contents_and_files_agree(copied):
-    files = re.findall(r"- file: (\S+)", (copied / "_toc.yml").read_text("utf-8"))
-    assert "book/01_inputs" in files
-    assert not [file for file in files if not list(copied.glob(f"{file}.*"))]
+@pytest.mark.parametrize(("contents", "folder"), [("_toc.yml", "."), ("_toc_zh.yml", "book/zh")])
+def test_contents_and_files_agree(copied, contents, folder):
+    files = re.findall(r"- file: (\S+)", (copied / contents).read_text("utf-8"))
+    assert any(file.endswith("01_inputs") for file in files) and not [file for file in files if "solutions" in file]
+    assert not [file for file in files if not list((copied / folder).glob(f"{file}.*"))]
 
 
 def test_nothing_is_overwritten(copied):
@@ -61,9 +62,11 @@ def test_the_copy_builds_without_a_warning(copied):
     config.write_text(
         re.sub("execute_notebooks: force", 'execute_notebooks: "off"', config.read_text("utf-8")), "utf-8"
     )
-    build = [Path(sys.executable).parent / "jupyter-book", "build", ".", "-W", "--keep-going"]
-    done = subprocess.run(build, cwd=copied, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    build = [Path(sys.executable).parent / "jupyter-book", "build", "-W", "--keep-going"]
+    chinese = "book/zh --config _config_zh.yml --toc _toc_zh.yml --path-output _build/zh"
+    for what in (".", chinese):
+        done = subprocess.run([*build, *what.split()], cwd=copied, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     pages = list((copied / "_build" / "html").rglob("*.html"))
     assert len(pages) > 10
     assert not [page for page in pages if "solutions" in str(page.relative_to(copied))]
