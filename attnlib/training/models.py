@@ -89,7 +89,7 @@ class LookupModel(nn.Module):
 
 
 class SensesModel(nn.Module):
-    """A stack of pre-norm encoder layers, one more norm, and a linear read-out at the word "bank".
+    """A stack of pre-norm encoder layers, one more norm, and a linear read-out at the word with two senses.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class SensesModel(nn.Module):
 
     def __init__(self, task: Senses, *, d_model: int = 20, h: int = 2, d_ff: int = 40, layers: int = 3, seed: int):
         super().__init__()
-        self.pad_id, self.bank = task.vocabulary.pad_id, task.vocabulary.words.index("bank")
+        self.pad_id, self.bank = task.vocabulary.pad_id, task.vocabulary.words.index(task.word)
         generator = torch.Generator().manual_seed(seed)
         double = {"generator": generator, "dtype": torch.float64}  # so that runs on two machines agree to many digits
         self.E = nn.Parameter(torch.randn(len(task.vocabulary), d_model, **double))
@@ -120,7 +120,7 @@ class SensesModel(nn.Module):
         return encode(X, self.layers, mask=padding_mask(T, self.pad_id))
 
     def forward(self, T: torch.Tensor) -> torch.Tensor:
-        """Return logits, shape (size, 1, 2), for the one "bank" of each sentence."""
+        """Return logits, shape (size, 1, 2), for the one word ("bank") of each sentence."""
         banks = self.trace(T)[-1].output[T == self.bank]
         return (layer_norm(banks) @ self.W_read)[:, None]
 

@@ -50,43 +50,66 @@ class Lookup:
         return (keys.gather(1, place), keys, values), values.gather(1, place)
 
 
+_CLUES = (("river", "steep", "water", "boat"), ("raised", "rate", "loan", "money"))
+_FILLERS = ("the", "by", "was", "old", "near", "a")
+_BANK = Vocabulary(
+    dict.fromkeys(["[PAD]", *SENTENCE.split(), *OTHER_SENTENCE.split(), *_CLUES[0], *_CLUES[1], *_FILLERS])
+)
+
+
 @dataclass(frozen=True)
 class Senses:
     """A task: say whether the "bank" of a sentence lies by a river (sense 0) or holds money (sense 1).
 
     Sentences are made up: "bank" stands anywhere, a clue to its sense stands anywhere else, and each other place
-    holds one more clue to the same sense or a word that tells nothing.
+    holds one more clue to the same sense or a word that tells nothing. Another word with two senses, in any
+    language, serves as well.
 
     Parameters
     ----------
     shortest, longest : int
         Words in a sentence. Short ones are padded on the right to the longest.
-
-    Attributes
-    ----------
+    word : str
+        The word with two senses.
     clues : tuple of two tuples of str
         The words that tell sense 0, and those that tell sense 1.
     fillers : tuple of str
         The words that tell nothing.
     vocabulary : Vocabulary
-        Padding, "bank" and all those words; the words of the running example come first, in their order there.
+        Padding and all those words; unless given, those of "bank", with the words of the running example first, in
+        their order there.
+
+    Raises
+    ------
+    KeyError, ValueError
+        The vocabulary lacks one of the words, a word has two parts to play, or the lengths do not fit.
+
+    Examples
+    --------
+    >>> task = Senses(word="bat", clues=(("cave",), ("ball",)), fillers=("a",),
+    ...               vocabulary=Vocabulary(["[PAD]", "a", "bat", "cave", "ball"]))
+    >>> (T,), sense = task.batch(2, torch.Generator().manual_seed(0))
+    >>> T.shape, sense.shape
+    (torch.Size([2, 7]), torch.Size([2, 1]))
     """
 
     shortest: int = 5
     longest: int = 7
-
-    clues: ClassVar = (("river", "steep", "water", "boat"), ("raised", "rate", "loan", "money"))
-    fillers: ClassVar = ("the", "by", "was", "old", "near", "a")
-    vocabulary: ClassVar = Vocabulary(
-        dict.fromkeys(["[PAD]", *SENTENCE.split(), *OTHER_SENTENCE.split(), *clues[0], *clues[1], *fillers])
-    )
+    word: str = "bank"
+    clues: tuple[tuple[str, ...], tuple[str, ...]] = _CLUES
+    fillers: tuple[str, ...] = _FILLERS
+    vocabulary: Vocabulary = _BANK
 
     def __post_init__(self):
         check_whole("shortest", self.shortest, least=2)
         check_whole("longest", self.longest, least=self.shortest)
+        words = [self.word, *self.clues[0], *self.clues[1], *self.fillers]
+        self.vocabulary.encode(words)
+        if twice := {word for word in words if words.count(word) > 1}:
+            raise ValueError(f"{min(twice)!r} stands twice among the word, its clues and the fillers.")
 
     def batch(self, size: int, generator: torch.Generator) -> tuple[tuple[torch.Tensor], torch.Tensor]:
-        """Return (inputs, answers): ids of the sentences [size, longest]; the sense of each "bank" [size, 1]."""
+        """Return (inputs, answers): ids of the sentences [size, longest]; the sense of its "bank" [size, 1]."""
         sense = torch.randint(2, (size, 1), generator=generator)
 
         def draw(length: int, *more: str) -> torch.Tensor:
@@ -96,11 +119,11 @@ class Senses:
 
         length = torch.randint(self.shortest, self.longest + 1, (size, 1), generator=generator)
         padding = torch.arange(self.longest) >= length
-        # All places in random order, padding last: the first is the bank's, the second that of a clue.
+        # All places in random order, padding last: the first is the word's, the second that of a clue.
         order = (torch.rand(size, self.longest, generator=generator) + padding).argsort(dim=-1)
         T = draw(self.longest, *self.fillers).masked_fill(padding, self.vocabulary.pad_id)
         T = T.scatter(1, order[:, 1:2], draw(1))
-        return (T.scatter(1, order[:, :1], self.vocabulary.words.index("bank")),), sense
+        return (T.scatter(1, order[:, :1], self.vocabulary.words.index(self.word)),), sense
 
 
 @dataclass(frozen=True)

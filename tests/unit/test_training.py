@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from attnlib import MultiHeadWeights, embed, encode, example, layer_norm, multi_head_attention, padding_mask
+from attnlib import MultiHeadWeights, Vocabulary, embed, encode, example, layer_norm, multi_head_attention, padding_mask
 from attnlib.training import Lookup, LookupModel, Senses, SensesModel, accuracy, count_parameters, train
 
 TWO_KEYS = Lookup(asked=2)
+BAT = {"word": "bat", "clues": (("cave", "wings"), ("ball", "hit")), "fillers": ("a", "the", "saw")}
+BAT["vocabulary"] = Vocabulary(["saw", "the", "bat", "hit", "ball", "[PAD]", "cave", "wings", "a", "and more"])
 
 
 def batch(task, size=50, seed=0):
@@ -87,7 +89,7 @@ def test_wide_head_learns_only_with_the_scale():
 # --- One word, two senses --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", [Senses(), Senses(shortest=2, longest=4)])
+@pytest.mark.parametrize("task", [Senses(), Senses(shortest=2, longest=4), Senses(**BAT)])
 def test_a_sentence_holds_one_bank_and_clues_to_its_sense_only(task):
     (T,), sense = batch(task, size=200)
     lengths = set()
@@ -95,7 +97,7 @@ def test_a_sentence_holds_one_bank_and_clues_to_its_sense_only(task):
         words = [word for word in task.vocabulary.decode(ids) if word != "[PAD]"]
         lengths.add(len(words))
         assert task.vocabulary.decode(ids)[: len(words)] == words, "padding stands on the right"
-        assert words.count("bank") == 1
+        assert words.count(task.word) == 1
         assert set(words) & set(task.clues[right])
         assert not set(words) & set(task.clues[1 - right])
     assert lengths == set(range(task.shortest, task.longest + 1))
@@ -119,6 +121,28 @@ def test_impossible_sentence_is_refused():
         Senses(shortest=1)
     with pytest.raises(ValueError, match="longest"):
         Senses(shortest=5, longest=4)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ({"word": "shore"}, KeyError, "'shore' is not in the vocabulary"),
+        ({"word": "river"}, ValueError, "'river' stands twice"),
+        ({"clues": (("river", "rate"), ("rate",))}, ValueError, "'rate' stands twice"),
+        ({"fillers": ("the", "loan")}, ValueError, "'loan' stands twice"),
+    ],
+)
+def test_words_that_make_no_task_are_refused(words, error, message):
+    with pytest.raises(error, match=message):
+        Senses(**words)
+
+
+def test_another_word_is_learned_as_well():
+    task = Senses(**BAT)
+    model = SensesModel(task, layers=1, seed=0)
+    assert len(model.E) == 10
+    train(model, task, steps=40, seed=100)
+    assert accuracy(model, task, size=500, seed=1000) > 0.95
 
 
 def test_forward_pass_is_encode_and_reads_the_bank_alone():
