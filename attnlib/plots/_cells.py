@@ -1,6 +1,6 @@
 """The parts of a heat map: coloured cells, hatched cells, numbers, labels. Row 0 is on top, and every row is whole."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from attnlib.plots._figures import to_numpy
-from attnlib.plots.fonts import legible, token_text
+from attnlib.plots.fonts import downwards, is_wide, legible, letters, token_text
 from attnlib.plots.style import (
     BACKGROUND,
     INK,
@@ -139,16 +139,29 @@ def label_rows(ax: Axes, rows: Sequence[str] | None, name: str) -> None:
 
 
 def label_columns(ax: Axes, columns: Sequence[str] | None, name: str, *, most: int = SOME) -> None:
-    """Write a label at each column, or number at most so many, and the name of the axis; long labels stand upright."""
-    _label(ax.xaxis, columns, count=round(ax.get_xlim()[1] + 0.5), most=most)
-    if columns is not None and max(len(legible(column)) for column in columns) > 2:
+    """Write a label at each column, or number at most so many, and the name of the axis.
+
+    Where one is long, all stand upright: Latin words are turned, Chinese ones run downwards.
+    """
+    stand = columns is not None and max(map(letters, columns)) > 2
+    show = downwards if stand else legible
+    _label(ax.xaxis, columns, count=round(ax.get_xlim()[1] + 0.5), most=most, show=show)
+    if stand:
         ax.tick_params(axis="x", rotation=90)
+        for label, column in zip(ax.get_xticklabels(), columns, strict=True):
+            label.set_rotation(0 if is_wide(legible(column)) else 90)
     ax.set_xlabel(name)
 
 
-def _label(axis: Axis, labels: Sequence[str] | None, count: int, most: int = SOME) -> None:
+def _label(
+    axis: Axis,
+    labels: Sequence[str] | None,
+    count: int,
+    most: int = SOME,
+    show: Callable[[str], str] = legible,
+) -> None:
     if labels is not None:
-        axis.set_ticks(range(count), [legible(label) for label in labels], **token_text())
+        axis.set_ticks(range(count), [show(label) for label in labels], **token_text())
         axis.set_tick_params(length=0)
     else:
         places = np.arange(count)

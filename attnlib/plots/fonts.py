@@ -1,12 +1,16 @@
 """Tokens in any script: a font that has their glyphs, or a readable stand-in where no font has."""
 
 import contextlib
+import unicodedata
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from matplotlib import font_manager
 from matplotlib.font_manager import FontProperties, fontManager
 
 BASE = "DejaVu Sans"  # ships with Matplotlib, so that a figure looks the same on every machine
+SHIPPED = Path(__file__).with_name("chinese.otf")  # the Chinese characters of the book: tools/chinese_font.py
 CHINESE = (
     "Noto Sans CJK SC",
     "Source Han Sans SC",
@@ -24,6 +28,15 @@ CHINESE = (
     "Droid Sans Fallback",
     "Arial Unicode MS",
 )
+
+
+@cache
+def shipped_font() -> str:
+    """Return the family of the font that comes with attnlib, so that the book's Chinese looks the same everywhere."""
+    fontManager.addfont(SHIPPED)
+    shipped = fontManager.ttflist[-1]
+    fontManager.ttflist.append(replace(shipped, weight=700))  # it stands in for a bold one: else Matplotlib complains
+    return shipped.name
 
 
 @cache
@@ -46,8 +59,8 @@ def _first_listed() -> str | None:
 
 
 def font_families() -> list[str]:
-    """Return the families to draw with: DejaVu Sans, then a Chinese font for what it lacks, if there is one."""
-    return [BASE, *filter(None, [chinese_font()])]
+    """Return the families to draw with: DejaVu Sans, and for what it lacks the shipped font, then the machine's."""
+    return [BASE, shipped_font(), *filter(None, [chinese_font()])]
 
 
 @cache
@@ -71,6 +84,22 @@ def legible(token: str) -> str:
         else:
             shown.append(f"U+{ord(character):04X}")
     return "".join(shown)
+
+
+def is_wide(text: str) -> bool:
+    """Say whether all characters are as wide as they are high, as Chinese ones are."""
+    return all(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def letters(token: str) -> int:
+    """Return how many Latin letters take about as much room as the token; a Chinese character takes that of two."""
+    return sum(1 + is_wide(character) for character in legible(token))
+
+
+def downwards(token: str) -> str:
+    """Return a token for a narrow column: Chinese characters below each other, anything else in its line."""
+    shown = legible(token)
+    return "\n".join(shown) if is_wide(shown) else shown
 
 
 def token_text() -> dict:

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from attnlib.plots._cells import draw_cells, label_columns, label_rows, mark_negative
 from attnlib.plots._figures import WIDEST, check_length, free_figure, new_axes, new_figure, to_numpy
-from attnlib.plots.fonts import legible
+from attnlib.plots.fonts import legible, letters
 from attnlib.plots.style import BACKGROUND, FAINT, INK, colormap, tensor_style
 
 
@@ -46,7 +46,7 @@ def lookup(T: Any, E: Any, X_tok: Any, *, words: Sequence[str]) -> Figure:
         raise ValueError(f"X_tok has shape {list(X_tok.shape)}, but T and E give [{len(T)}, {E.shape[1]}].")
     limit = float(np.abs(E).max())
     names = [f"{i} {legible(word)}" for i, word in enumerate(words)]
-    wide = min(0.1 * max(map(len, names)) + 0.1, 1.4)  # inches that the names take
+    wide = min(0.1 * max(map(letters, names)) + 0.1, 1.4)  # inches that the names take
     fig, (ids, table, vectors) = _lookup_axes(len(E), len(T), wide)
     _draw_ids(ids, T, [words[i] for i in T], rows=len(E))
     for ax, tensor, M in ((table, "E", E), (vectors, "X_tok", X_tok)):

@@ -18,7 +18,7 @@ from attnlib.plots._cells import (
     write_numbers,
 )
 from attnlib.plots._figures import WIDEST, check_length, new_axes, new_figure, to_numpy
-from attnlib.plots.fonts import legible
+from attnlib.plots.fonts import letters
 from attnlib.plots.style import tensor_style
 
 QUERIES, KEYS = "queries i (rows)", "keys j (columns)"
@@ -160,7 +160,7 @@ def _size(shape: tuple[int, int], rows: list | None, columns: list | None, bar: 
 
 
 def _longest(labels: list | None) -> int:
-    return max(len(legible(label)) for label in labels) if labels else 3
+    return max(map(letters, labels)) if labels else 3
 
 
 _FORMULAS = {
