@@ -89,7 +89,7 @@ check-notebooks: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --dist loadfile --nbval --nbval-current-env book
 
 check-browser: $(VENV)/.dev book
-	$(PYTEST) $(SHARED) --dist loadgroup tests/browser
+	$(PYTEST) $(SHARED) tests/browser
 
 # The environment: made once, and again only when a requirement changes.
 $(BIN)/python:

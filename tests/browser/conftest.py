@@ -41,9 +41,22 @@ def browser():
         yield one
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
-def pytest_collection_modifyitems(items):
-    """Where tests share the processors: those of one page stay together, and so do those of any other file."""
-    for item in items:
-        page = item.callspec.params.get("visit") if hasattr(item, "callspec") else None
-        item.add_marker(pytest.mark.xdist_group(page or item.path.name))
+def together(nodeid):
+    """What a test shares with others: the page that it looks at, or else its file."""
+    file, _, test = nodeid.partition("::")
+    return test[test.index("[") :] if test.endswith(".html]") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give tests that belong together to one processor, so that each page is opened once.
+
+    xdist's own way to say so, the mark xdist_group, does nothing with this pytest, and does not tell.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return together(nodeid)
+
+    return Together(config, log)

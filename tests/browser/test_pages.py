@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser.built import HTML, built_pages
+from browser.conftest import together
 from chromium import MATH_SET
 
 WIDTHS = (1280, 360)
@@ -208,6 +209,14 @@ def test_a_fault_is_found(browser, site, tmp_path):
     assert len(page.evaluate(RAW_MARKUP)) == 3
     assert "http://127.0.0.2:9/x.js" in seen
     page.close()
+
+
+def test_tests_of_one_page_stay_together():
+    """On one processor, or each would open the page again."""
+    here = "tests/browser/test_pages.py::"
+    assert together(f"{here}test_math_is_set[zh/01.html]") == together(f"{here}test_axe_finds_nothing[zh/01.html]")
+    assert together(f"{here}test_math_is_set[zh/01.html]") != together(f"{here}test_math_is_set[book/01.html]")
+    assert together(f"{here}test_a") == together(f"{here}test_b[W_O]") == here[:-2]
 
 
 def test_the_book_is_whole(built):
