@@ -132,8 +132,8 @@ def load() -> SentenceEncoder:
 
     Notes
     -----
-    22.6 million parameters in float32, under the Apache license 2.0. (The file holds 22.7 million: a second type of text
-    and a last matrix, of BERT's pooler, are left out.) The package's own code is not run.
+    22.6 million parameters in float32, under the Apache license 2.0. (The file holds 22.7 million: a second type of
+    text and a last matrix, of BERT's pooler, are left out.) The package's own code is not run.
 
     References
     ----------
