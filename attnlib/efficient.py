@@ -102,7 +102,7 @@ def chunked_attention(
     limits = _Limits(xp, device, before=N_q + N_k, after=0 if causal else N_q + N_k)
     heads = [xp.zeros((0, d_v), dtype=Q.dtype, device=device)]
     for i in np.ndindex(*batch):  # one head after another: its block of scores stays in the processor's cache
-        heads.append(_online_softmax(Q[i], K[i], V[i], None if mask is None else mask[i], limits, chunk))
+        heads += _online_softmax(Q[i], K[i], V[i], None if mask is None else mask[i], limits, chunk)
     return narrow(xp.reshape(xp.concat(heads), (*batch, N_q, d_v)), dtype)
 
 
@@ -192,17 +192,19 @@ def _check_chunk(chunk: Any) -> tuple[int, int]:
 
 
 def _online_softmax(Q, K, V, mask, limits, chunk):
-    """Return H of one head: blocks of queries, and for each the blocks of keys that it may read."""
-    xp, device, ahead = namespace(Q=Q), compat.device(Q), K.shape[0] - Q.shape[0]  # query i stands at key i + ahead
-    Q = Q * (default_scale(Q.shape[1]) * exponent_factor(Q))
+    """Return H of one head in blocks of queries; each reads the blocks of keys that it may read."""
+    xp, (N_q, d_h), N_k = namespace(Q=Q), Q.shape, K.shape[0]
+    ahead = N_k - N_q  # query i stands at key i + ahead
+    unread = min(N_q, max(0, -ahead - limits.after))  # the first queries, which reach no key
+    Q = Q * (default_scale(d_h) * exponent_factor(Q))
     ones = xp.ones_like(V[:, :1])  # A @ ones sums over the keys, as fast as a product of matrices
-    outputs = [V[:0]]
-    for start in range(0, Q.shape[0], chunk[0]):
+    least = _least(Q)
+    outputs = [xp.zeros((unread, V.shape[1]), dtype=V.dtype, device=compat.device(V))]
+    for start in range(unread, N_q, chunk[0]):
         q = Q[start : start + chunk[0]]
         place, n = start + ahead, q.shape[0]
-        top = xp.zeros((n, 1), dtype=q.dtype, device=device) + _least(q)
-        total, H = xp.zeros_like(top), xp.zeros((n, V.shape[1]), dtype=q.dtype, device=device)
-        stop = min(K.shape[0], place + n + limits.after)  # what comes later, none of these queries may read
+        stop = min(N_k, place + n + limits.after)  # what comes later, none of these queries may read
+        top, total, H = least, 0.0, 0.0
         for j in range(0, stop, chunk[1]):
             keys = slice(j, min(j + chunk[1], stop))
             k, v = K[keys], V[keys]
@@ -210,14 +212,16 @@ def _online_softmax(Q, K, V, mask, limits, chunk):
             if mask is not None:
                 allowed = mask[start : start + n, keys] & (True if limit is None else limit > 0)
                 k, v = drop_unread(k, allowed), drop_unread(v, allowed)
-                S = xp.where(allowed, q @ k.T, -np.inf)
-            else:
-                S = q @ k.T if limit is None else xp.minimum(q @ k.T, limit)
+            S = (k @ q.T).T  # not q @ k.T: one key after another in memory, and then maxima over keys are faster
+            if mask is not None:
+                S = xp.where(allowed, S, -np.inf)
+            elif limit is not None:
+                S = _minimum(S, limit)
             new_top = xp.maximum(top, xp.max(S, axis=-1, keepdims=True))
             A, shrink = _weights(S, new_top), power_of_fresh(top - new_top)
             total, H, top = total * shrink + A @ ones[keys], H * shrink + A @ v, new_top
         outputs.append(divide_fresh(H, total))
-    return xp.concat(outputs)
+    return outputs
 
 
 class _Limits:
@@ -236,11 +240,11 @@ class _Limits:
         if at not in self.made:
             if len(self.made) == 8:  # so few are in use at a time; all those of a wide window would fill N² numbers
                 self.made.clear()
-            i = xp.arange(n_q, device=self.device)[:, None] + ahead
-            j = xp.arange(n_k, device=self.device)[None, :]
+            i = xp.arange(n_q, device=self.device)[None, :] + ahead
+            j = xp.arange(n_k, device=self.device)[:, None]
             allowed = (j >= i - self.before) & (j <= i + self.after)
             infinite = xp.full((1, 1), np.inf, dtype=dtype, device=self.device)
-            self.made[at] = xp.where(allowed, infinite, -infinite)
+            self.made[at] = xp.where(allowed, infinite, -infinite).T  # in memory key after key, as the scores
         return self.made[at]
 
 
@@ -251,6 +255,12 @@ def _least(x: Any) -> Any:
     """
     xp = namespace(x=x)
     return xp.full((1, 1), xp.finfo(x.dtype).min, dtype=x.dtype, device=compat.device(x))
+
+
+def _minimum(S: Any, limit: Any) -> Any:
+    """Return the minimum of S and its limits, in the memory of S unless autograd still needs it."""
+    xp = namespace(S=S)
+    return xp.minimum(S, limit) if needed_by_autograd(S) else xp.minimum(S, limit, out=S)
 
 
 def _weights(S: Any, top: Any) -> Any:
@@ -286,7 +296,7 @@ def elu_plus_one(X: Float[Any, "*b d"]) -> Float[Any, "*b d"]:
     array([0.25, 1.  , 3.  ])
     """
     xp = floating_namespace(X=X)
-    zero = xp.zeros((), dtype=X.dtype, device=compat.device(X))
+    zero = xp.zeros((1,), dtype=X.dtype, device=compat.device(X))
     return xp.maximum(X, zero) + xp.exp(xp.minimum(X, zero))
 
 
@@ -344,21 +354,22 @@ def linear_attention(
     xp = floating_namespace(Q=Q, K=K, V=V)
     batch = _check_heads(Q, K, V)
     dtype, N_q, N_k, size = Q.dtype, Q.shape[-2], K.shape[-2], 64
-    q, k, v1 = feature_map(widen(Q)), feature_map(widen(K)), _with_ones(widen(V))
+    Q, K, V = widen(Q), widen(K), widen(V)
     if not causal:
-        return narrow(_ratio(q @ (xp.matrix_transpose(k) @ v1)), dtype)
+        return narrow(_ratio(feature_map(Q) @ (xp.matrix_transpose(feature_map(K)) @ _with_ones(V))), dtype)
     unread = max(0, N_q - N_k)  # queries that come before every key
     place = max(0, N_k - N_q)  # of the first query that reads: the keys before it are in the state already
-    state = xp.matrix_transpose(k[..., :place, :]) @ v1[..., :place, :]
-    outputs = [xp.zeros_like(q[..., :unread, :1] * v1[..., :1, :])]
+    state = xp.matrix_transpose(feature_map(K[..., :place, :])) @ _with_ones(V[..., :place, :])
+    outputs = [xp.zeros((*batch, unread, V.shape[-1]), dtype=Q.dtype, device=compat.device(Q))]
     for first in range(unread, N_q, size):
-        here = slice(first, first + size)
         keys = slice(first - unread + place, first - unread + place + size)
-        A = xp.tril(q[..., here, :] @ xp.matrix_transpose(k[..., keys, :]))
-        outputs.append(A @ v1[..., keys, :] + q[..., here, :] @ state)
-        state = state + xp.matrix_transpose(k[..., keys, :]) @ v1[..., keys, :]
-    outputs = [xp.broadcast_to(H, (*batch, *H.shape[-2:])) for H in outputs]
-    return narrow(_ratio(xp.concat(outputs, axis=-2)), dtype)
+        # features of these tokens alone: they stay in the processor's cache until they are used
+        q, k_T = feature_map(Q[..., first : first + size, :]), xp.matrix_transpose(feature_map(K[..., keys, :]))
+        v1 = _with_ones(V[..., keys, :])
+        H = _ratio(xp.tril(q @ k_T) @ v1 + q @ state)
+        outputs.append(xp.broadcast_to(H, (*batch, *H.shape[-2:])))
+        state = state + k_T @ v1
+    return narrow(xp.concat(outputs, axis=-2), dtype)
 
 
 def _with_ones(V: Any) -> Any:
@@ -370,7 +381,7 @@ def _with_ones(V: Any) -> Any:
 def _ratio(H1: Any) -> Any:
     """Divide by the last column, which holds the sum of weights; 0 where that is 0."""
     total = H1[..., -1:]
-    return H1[..., :-1] / namespace(H1=H1).where(total == 0, 1.0, total)
+    return H1[..., :-1] / (total + (total == 0))
 
 
 def linear_attention_step(

@@ -228,7 +228,7 @@ def power_of_fresh(X: Any) -> Any:
 
 def divide_fresh(X: Any, total: Any) -> Any:
     """Return X / total, and 0 where the total is 0, in the memory of X unless autograd still needs it."""
-    total = namespace(X=X, total=total).where(total == 0, 1.0, total)
+    total = total + (total == 0)
     if needed_by_autograd(X):
         return X / total
     X /= total
