@@ -165,7 +165,8 @@ def sliding_window_attention(
         place, n = start + ahead, q.shape[-2]
         keys = slice(max(0, place - before), min(N_k, place + n + after))  # what these queries reach together
         k, v = K[..., keys, :], V[..., keys, :]
-        S = xp.minimum(q @ xp.matrix_transpose(k), limits(place - keys.start, n, k.shape[-2], q.dtype))
+        S = xp.matrix_transpose(k @ xp.matrix_transpose(q))  # one key after another in memory, as the limits
+        S = _minimum(S, limits(place - keys.start, n, k.shape[-2], q.dtype))
         top = xp.maximum(xp.max(S, axis=-1, keepdims=True), _least(S))
         A = _weights(S, top)
         outputs.append(divide_fresh(A @ v, A @ xp.ones_like(v[..., :1])))
