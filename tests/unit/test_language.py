@@ -56,6 +56,15 @@ def test_translations_keep_the_placeholders():
     assert [m.id for m in PO if m.id and placeholders(m.id) != placeholders(m.string)] == []
 
 
+def test_teachers_read_the_names_that_students_see():
+    """The Chinese page on teaching names each mistake as the Chinese check does, and not in other words."""
+    pages = [(messages.ROOT / book / "teaching.md").read_text(encoding="utf-8") for book in ("book", "book/zh")]
+    quoted = [" ".join(name.split()) for name in re.findall("“([^”]+)”", pages[0])]
+    chinese = {name: PO[name].string for name in quoted if name in PO}
+    assert len(chinese) > 60
+    assert {name: zh for name, zh in chinese.items() if f"“{zh}”" not in pages[1]} == {}
+
+
 def test_translations_are_set_in_chinese_type():
     assert {m.id: faults(m.string) for m in PO if m.id and faults(m.string)} == {}
 
